@@ -54,8 +54,8 @@ _TRANSIENT = lazy(
     re.IGNORECASE,
 )
 _HANDS_OVER = lazy(r"transfer|escalat|hand_?off|hand_?over|human|support", re.IGNORECASE)
+# Findings that add nothing once a loop is known.
 _EXPLAINED = ("step_budget", "budget_text", "timeout_text", "llm.same_request", "llm.same_answer")
-"""Findings that add nothing once a loop is known."""
 
 
 @DETECTORS.register("loop")
@@ -282,8 +282,8 @@ _INSTRUCTIONS = tuple(
         rf"instructions(?<!\winstructions){_READER}",
     )
 )
+# At the beginning of a line.
 _HEADING = re.compile(r"system\s*(?:prompt|message|override)\s*:")
-"""At the beginning of a line."""
 _REACH = 600  # characters around an instruction in which its details are looked for
 _LONG_BYTES = 4096
 _MIN_CHARS = 5  # shorter arguments occur in any text by chance

@@ -120,8 +120,8 @@ def _recorded(run_id: str, store: StoreLike) -> Picked:
 
 LAST, LAST_FAILED = "last", "last-failed"
 ALLOW = "--allow-incomplete"
+# Without these a call cannot be found on the tape, or has no answer; a shortened value is served as it is.
 _BREAKING = {Lack.ARGUMENTS, Lack.RESULT, Lack.HIDDEN}
-"""Without these a call cannot be found on the tape, or has no answer; a shortened value is served as it is."""
 _SHOWN = 20
 _ADVICE = "Export the run again, with what goes into its calls and what comes out of them."
 
@@ -227,11 +227,11 @@ class _SeenRuns:
         self._file = file
         self._select = select
         self._exact: TraceRun | None = None
+        # The first run whose id has the given prefix; any run if there is no prefix.
         self._begins: TraceRun | None = None
-        """The first run whose id has the given prefix; any run if there is no prefix."""
         self._alike: list[str] = []
+        # The newest matching run, for `last` and `last-failed`.
         self._newest: TraceRun | None = None
-        """The newest matching run, for `last` and `last-failed`."""
         self._ids: list[str] = []
         self._failed: list[str] = []
         self._problems: list[InvalidFile] = []

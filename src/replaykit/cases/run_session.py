@@ -25,6 +25,7 @@ from replaykit.model.run import TraceRun
 from replaykit.model.tool_errors import is_raised
 from replaykit.model.values import ABSENT, NULL, JsonObject, Raw, canonical, decode, encode_pretty, raw
 from replaykit.redaction.files import file_redactor, write_clean, writing
+from replaykit.wire.json_fields import as_object
 
 _NAME_CHARS = 150
 _REASON_CHARS = 500
@@ -129,11 +130,10 @@ def session_answer(call: SeenCall, say: Say) -> JsonObject:
 
 def _failure(error: ErrorInfo) -> tuple[int, Raw]:
     """Return the status and the response of a failed tool."""
-    attributes = decode(error.attributes_json) if error.attributes_json else None
-    attribute_fields = attributes if isinstance(attributes, dict) else {}
-    status = attribute_fields.get("status")
+    attributes = as_object(decode(error.attributes_json)) if error.attributes_json else {}
+    status = attributes.get("status")
     if type(status) is int and _is_failure(status):
-        return status, raw(attribute_fields.get("response", str(error)))
+        return status, raw(attributes.get("response", str(error)))
     return NO_ANSWER if _is_silence(error) else FAILED_STATUS, raw(str(error))
 
 

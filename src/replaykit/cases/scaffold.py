@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 TRACE_FILE = "source-trace.json"
 NOTES_FILE = "notes.md"
 _OPEN_LEVELS = 3  # nesting levels of the run log on lines of their own: at least a line per event
+# Signatures of agents that call again: a loop or retry needs more answers than recorded, so the last one repeats.
 _ASKS_AGAIN = ("max_tool_calls", "tool.ignored_error", "tool.unretried_error")
-"""Signatures of agents that call again: a loop or retry needs more answers than recorded, so the last one repeats."""
 
 
 def scaffold(

@@ -162,8 +162,8 @@ def propose_semantic(run: TraceRun, signatures: Sequence[FailureSignature]) -> l
     return list(dict.fromkeys(checks))
 
 
+# Begins the codes of minor findings, which may not be the agent's fault; they are the first to be dropped.
 _ON_THE_WAY = "on_the_way"
-"""Begins the codes of minor findings, which may not be the agent's fault; they are the first to be dropped."""
 
 
 def on_the_way(code: str) -> str:
@@ -205,18 +205,18 @@ def _has_wrong_output(signatures: Sequence[FailureSignature]) -> bool:
     return any(signature.assertion.kind in _WRONG_OUTPUTS for signature in signatures)
 
 
+# Kinds that find fault with the answer itself.
 _WRONG_OUTPUTS = frozenset({"tool.ignored_error", "output.grounded", "output.contradicts"})
-"""Kinds that find fault with the answer itself."""
 _MAX_ERROR_CHARS = 1_000
+# Kinds whose opposite is always desired: success, and an answer.
 _IMPLIED = frozenset({"status_is", "run.error", "final_output_exists", "output.empty"})
-"""Kinds whose opposite is always desired: success, and an answer."""
 _BROKEN_ANSWERS = {"llm.truncated", "llm.context_overflow", "llm.malformed_call"}
+# Kinds whose opposite is the negated flag.
 _FLAGS = _BROKEN_ANSWERS | {"steps.exhausted", "output.refusal", "tool.lookup_skipped"}
-"""Kinds whose opposite is the negated flag."""
 
 
+# Kinds that depend on a model's recorded answers alone, whatever the candidate does with them.
 _ANSWERED_SO = _BROKEN_ANSWERS | {"tool.not_offered", "tool.invalid_arguments", "tool.only_announced"}
-"""Kinds that depend on a model's recorded answers alone, whatever the candidate does with them."""
 
 
 def _opposite(run: TraceRun, signature: Assertion) -> list[Assertion]:

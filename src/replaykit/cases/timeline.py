@@ -22,8 +22,8 @@ from replaykit.terminal import visible
 
 MAX_EVENTS = 500
 _REMARK_CHARS = 2_000
+# The longest quotation of a message or answer, in characters.
 _SPOKEN_CHARS = 800
-"""The longest quotation of a message or answer, in characters."""
 _SPOKEN_LINES = 30
 _MARK = "⚠"
 _CUT = "…"
@@ -177,6 +177,8 @@ MAX_CHARS = 100
 _DETAIL = lazy(r" \(nearest: [^)]*\)+")
 _MAX_PARTS = 2
 
+# Kinds from the most telling to the least. Kinds of a project's own detectors, which are not listed, come first; a
+# status alone comes last.
 _RANKS = (
     ["output.contradicts", "output.grounded"],
     ["tool.invalid_arguments", "tool.not_offered", "tool.ignored_error"],
@@ -186,10 +188,9 @@ _RANKS = (
     ["output.empty", "final_output_exists", "run.failed_steps", "tool.error"],
     ["llm.same_request", "llm.same_answer", "state.repeated"],
 )
-"""Kinds from the most telling to the least. Kinds of a project's own detectors, which are not listed, come first; a
-status alone comes last."""
 _LAST = "status_is"
 
+# Headlines of kinds whose value is a mapping.
 _WORDS = {
     "max_tool_calls": "{tool} called {count} times",
     "tool.stuck": "{tool} called {times} times in a row for nothing",
@@ -202,14 +203,14 @@ _WORDS = {
     "effect.exactly_once": "{tool} not done exactly once",
     "output.contains_any": "The answer does not say {texts[0]}",
 }
-"""Headlines of kinds whose value is a mapping."""
+# Headlines of kinds whose value is a text.
 _NAMED = {
     "tool.not_offered": "The model made up a tool named {}",
     "tool.only_announced": "{} announced and never called",
     "output.answer": "The answer is not {}",
     "run.error": "{}",
 }
-"""Headlines of kinds whose value is a text."""
+# Headlines of kinds whose value says nothing more.
 _FIXED = {
     "final_output_exists": "No answer",
     "output.empty": "Empty answer",
@@ -221,7 +222,6 @@ _FIXED = {
     "llm.malformed_call": "The model wrote a broken tool call",
     "output.refusal": "The agent refused",
 }
-"""Headlines of kinds whose value says nothing more."""
 
 
 def title_of(run: TraceRun, signatures: Sequence[FailureSignature]) -> str:

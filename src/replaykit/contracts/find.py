@@ -64,6 +64,7 @@ def find_contract(
     file = directory / name
     if files.has(file):
         return load_contract(file, files)
+    # The user meant a file, so the nearest names would not help.
     if name.endswith(_SUFFIXES):
         raise UsageError(f"no contract {name!r}: there is no file {file}{files.where}", hint=_hint(known))
     raise UsageError(f"no contract {name!r}; {nearest(name, known)}", hint=_hint(known))

@@ -104,6 +104,7 @@ def _value(invariant: InvariantKeys) -> Json:
     if "value" in invariant:
         return invariant["value"]
     try:
+        # A kind that accepts `true` is a flag, and its value may be left out.
         parse_assertion(invariant["type"], True)
     except BadAssertion:
         raise BadAssertion("the key 'value' is missing: what a case writes behind the kind") from None

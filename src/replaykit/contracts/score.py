@@ -99,6 +99,7 @@ class ContractResult(Struct, frozen=True, kw_only=True):
     @property
     def is_broken(self) -> bool:
         """True if it fails however the unjudged checks turn out: a critical failure, or a score out of reach."""
+        # Unjudged checks count as held: this is the best score that is still possible.
         best = score_of((check.severity, check.holds is not False) for check in self.checks if check.was_asked)
         return best < self.min_score or any(check.severity is Severity.CRITICAL for check in self.failures)
 

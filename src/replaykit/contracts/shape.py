@@ -61,6 +61,7 @@ class InvariantShape:
         if isinstance(kind, str) and kind not in types:
             message = f"unknown invariant type {describe(kind)}; {nearest(kind[:40], types)}"
             yield Flaw((*path, "type"), "unknown-type", message, "Correct the type.")
+            # Which further keys are valid depends on the type.
             yield from _common_flaws(value, path)
             return
         flaws = list(find_flaws(_record(kind), value, path))

@@ -99,6 +99,7 @@ def _words(choice: EditChoice) -> Iterator[str]:
 
 def parsed(text: str) -> Json:
     """Parse an edited text; a `UsageError` names the line that is not JSON."""
+    # Comments become empty lines, so that errors count lines as the editor does.
     lines = ["" if line.lstrip().startswith(_COMMENT) else line for line in text.split("\n")]
     try:
         value = orjson.loads("\n".join(lines).encode("utf-8", "surrogatepass"))

@@ -23,12 +23,12 @@ from replaykit.model.run import TraceRun
 from replaykit.model.values import canonical
 from replaykit.redaction.files import file_redactor
 
+# The signature of a failure that no detector knows; two of those are never the same.
 _NOTHING = b"[]"
-"""The signature of a failure that no detector knows; two of those are never the same."""
 
 
+# Signatures that name a tool but not its error: one tool can fail in many ways.
 _OF_TOOLS = ("tool.ignored_error", "tool.unretried_error")
-"""Signatures that name a tool but not its error: one tool can fail in many ways."""
 
 
 class _Failure(NamedTuple):
@@ -62,10 +62,10 @@ class Cases:
         self.suspects: list[str] = []
         """Runs with status `success` in which a detector finds a failure."""
         self._new_cases: set[Path] = set()
+        # Failures that were looked up before redaction: a lookup is slow.
         self._alike: dict[_Failure, Path] = {}
-        """Failures that were looked up before redaction: a lookup is slow."""
+        # Failures with their cases, by signatures; a case that was not read yet has None.
         self._known: dict[bytes, list[tuple[_Failure | None, Path]]] = {}
-        """Failures with their cases, by signatures; a case that was not read yet has None."""
         for case in _cases_in(directory):
             self._known.setdefault(_observed(case.observed), []).append((None, case.directory))
 

@@ -27,8 +27,8 @@ from replaykit.store.open import open_store
 from replaykit.store.protocol import Store
 
 _PACKED = (".gz", ".zst")
+# Suffixes of trace files; other files in a directory are skipped unless they begin like JSON.
 _TRACES = (".json", ".jsonl", ".ndjson", ".traj", ".eval", ".har", ".pb")
-"""Suffixes of trace files; other files in a directory are skipped unless they begin like JSON."""
 _NAMED = 5
 
 

@@ -1,7 +1,7 @@
 """Claude Agent SDK: tools of this process through the seam, and other MCP servers behind the shim.
 
-    with servers({"shop": create_sdk_mcp_server("shop", tools=tools([charge])), "files": {"command": …}}) as found:
-        options = ClaudeAgentOptions(mcp_servers=found, …)
+    with servers({"shop": create_sdk_mcp_server("shop", tools=tools([charge])), "files": {"command": …}}) as entries:
+        options = ClaudeAgentOptions(mcp_servers=entries, …)
 
 The SDK drives a program that asks the model and runs its own tools. No hook can answer in place of a tool, so the
 handlers are wrapped. To record the program's own work, record it as a whole: `replaykit record -- CMD`.

@@ -21,8 +21,8 @@ from replaykit.errors import ReplayKitError
 from replaykit.isolation import kernel
 
 _MAPPING_CAPABILITIES = (1 << 6) | (1 << 7) | (1 << 31)  # SETGID, SETUID, SETFCAP
+# Descriptors of user namespaces, by the namespace of the process that created them.
 _known: dict[int, int] = {}
-"""Descriptors of user namespaces, by the namespace of the process that created them."""
 _making = threading.Lock()
 
 

@@ -26,12 +26,12 @@ _MSG_FASTOPEN = 0x20000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 WRITING_FLAGS = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 
+# io_uring performs operations that no filter sees, and clone3 has its flags in memory. Programs fall back to older
+# calls on kernels without them, and so they do here.
 _ABSENT = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
-"""io_uring performs operations that no filter sees, and clone3 has its flags in memory. Programs fall back to older
-calls on kernels without them, and so they do here."""
 
+# With a cgroup namespace, root of a user namespace could mount the machine's control groups and write to them.
 _MAKING_NAMESPACES = ("unshare", "clone")
-"""With a cgroup namespace, root of a user namespace could mount the machine's control groups and write to them."""
 
 _FORBIDDEN = (
     # The keyrings of the user and the session are shared with processes outside.

@@ -37,8 +37,8 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boo
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "kfd", "dri", "accel", "dxg")
 _DEVICE_PREFIXES = ("nvidia",)
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+# Parts of /proc that belong to the whole machine and that root could write to.
 _MACHINE_WIDE = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "mtrr", "driver")
-"""Parts of /proc that belong to the whole machine and that root could write to."""
 
 
 class Mount(NamedTuple):

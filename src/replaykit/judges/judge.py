@@ -172,6 +172,7 @@ def read_answer(text: str, question: Question) -> Judgement:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _unsure(f"the judge's answer is not JSON: {text[:200]!r}")
+    # Strict on purpose: an answer with anything else in it may quote a verdict from the material.
     if not isinstance(value, dict) or value.keys() != {answer_key, "reason"}:
         return _unsure(f"the judge's answer is not an object with `{answer_key}` and `reason`: {text[:200]!r}")
     parsed, reason = _parse_value(value[answer_key], question), value["reason"]

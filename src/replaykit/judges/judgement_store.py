@@ -150,6 +150,7 @@ class Judgements(Struct, frozen=True, kw_only=True, omit_defaults=True):
             output=canonical(question.output).decode()[:_EXCERPT_CHARS],
         )
         by_key = {old.key: old for old in self.judgements} | {entry.key: entry}
+        # Sorted by question, so that judgements from two branches rarely conflict.
         entries = tuple(sorted(by_key.values(), key=lambda stored: (stored.rubric, stored.by, stored.key)))
         return Judgements(replaykit=FORMAT, judge=self.judge if by == PERSON else by, judgements=entries)
 

@@ -79,6 +79,7 @@ class ModelJudge:
         request = urllib.request.Request(base + self.path, orjson.dumps(body), headers)
         hint = "What was answered before is stored: ask again."
         try:
+            # Outside of any run: a request to a judge is neither recorded nor served.
             with apart(), _opener().open(request, timeout=self._timeout_s) as response:
                 return orjson.loads(response.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:

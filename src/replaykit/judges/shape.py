@@ -21,34 +21,20 @@ class JudgeSpec(Struct, frozen=True, kw_only=True):
     parameters: JsonObject = {}
 
 
-JUDGE = Either(
-    (
-        SPEC,
-        Record(
-            {"use": SPEC, "parameters": MapOf(ANYTHING)},
-            required=("use",),
-            notes={
-                "use": "openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION or the name of a plugin's judge.",
-                "parameters": "What the model is asked with, such as temperature; its answers are kept by it.",
-            },
-        ),
-    )
-)
-
 _MODEL = Text("openai:MODEL or anthropic:MODEL", pattern=r"^(openai|anthropic):\S+$(?!\n)")
-MODEL = Either(
-    (
-        _MODEL,
-        Record(
-            {"use": _MODEL, "parameters": MapOf(ANYTHING)},
-            required=("use",),
-            notes={
-                "use": "openai:MODEL or anthropic:MODEL.",
-                "parameters": "What the model is asked with, such as temperature; its answers are kept by it.",
-            },
-        ),
-    )
-)
+
+
+def _with_parameters(use: Text, use_note: str) -> Either:
+    """Return the shape of a judge: its name, or a mapping with its name and its parameters."""
+    notes = {
+        "use": use_note,
+        "parameters": "What the model is asked with, such as temperature; its answers are kept by it.",
+    }
+    return Either((use, Record({"use": use, "parameters": MapOf(ANYTHING)}, required=("use",), notes=notes)))
+
+
+JUDGE = _with_parameters(SPEC, "openai:MODEL, anthropic:MODEL, python:MODULE:FUNCTION or the name of a plugin's judge.")
+MODEL = _with_parameters(_MODEL, "openai:MODEL or anthropic:MODEL.")
 
 
 def judge_spec_of(value: Json) -> JudgeSpec:

@@ -37,6 +37,7 @@ class _Asgi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _concerns_tapes(scope):
+            # An ordinary request must not join the only run in progress, which serves another one.
             with apart():
                 await self._app(scope, receive, send)
             return
@@ -82,6 +83,7 @@ async def _body(receive: Receive) -> bytes:
         part = message.get("body", b"")
         size += len(part)
         parts.append(part)
+        # One part above the limit is enough for the registry to refuse the body.
         if not message.get("more_body") or size > MAX_TAPE_BYTES:
             return b"".join(parts)
 

@@ -95,6 +95,7 @@ class TapeRegistry:
         """Return the refusal of a request that must not use tapes; None if it may."""
         if self._token is not None:
             token = request.headers.get(TOKEN_HEADER, "")
+            # In constant time: a plain comparison reveals how much of a guess is right.
             if hmac.compare_digest(token.encode(), self._token.encode()):
                 return None
             return _error_reply(403, f"the header {TOKEN_HEADER} does not hold the token of ${TOKEN_VARIABLE}")

@@ -36,6 +36,7 @@ class _Wsgi:
 
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         if _HEADER not in environ and not is_about_tapes(_path(environ)):
+            # An ordinary request must not join the only run in progress, which serves another one.
             with apart():
                 return self._app(environ, start_response)
         request = _request(environ)
@@ -74,6 +75,7 @@ def _request(environ: Environ) -> TapeRequest:
 
 def _body(environ: Environ) -> bytes:
     try:
+        # One byte above the limit is enough for the registry to refuse the body.
         size = min(int(environ.get("CONTENT_LENGTH") or 0), MAX_TAPE_BYTES + 1)
     except ValueError:
         return b""

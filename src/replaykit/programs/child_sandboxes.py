@@ -1,7 +1,7 @@
 """Sandboxes for the child processes of an agent that is replayed in the caller's own process.
 
-That process cannot be shut in; every process that the agent starts is. The sandboxes of one replay are one world: they
-share a network and what they write. Linux alone has them.
+The caller's process cannot be confined; every process that the agent starts is. The sandboxes of one replay share a
+network and the files they write. Linux only.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from replaykit.seam.processes import own_forks
 if TYPE_CHECKING:
     import socket
 
+# Directories of caches, whose contents can be recreated.
 _CACHES = {"__pycache__", ".cache"}
-"""Directories that programs write to, and whose contents nobody misses."""
 _SHOWN = 3
+# Sandboxes of pool workers that an agent keeps: they stay open for as long as this process lives.
 _outliving: list[Sandbox] = []
-"""Sandboxes of pool workers that an agent keeps: they stay shut in for as long as this process lives."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _SandboxedChild:
     is_started: bool = False
 
     def has_ended(self) -> bool:
-        """Return True for a process that was started, and has ended or could not be isolated."""
+        """Return True for a started process that has ended, or that could not be isolated."""
         try:
             return self.is_started and self.sandbox.has_ended()
         except IsolationFailed:
@@ -65,13 +65,11 @@ class ChildSandboxes:
 
     @property
     def listener(self) -> socket.socket | None:
-        """The socket on which this process serves the children; None where they share its network."""
-        if self._common is None:
-            return None
-        return self._common.listener
+        """The socket on which this process serves the children; None if they share its network."""
+        return None if self._common is None else self._common.listener
 
     def entrance(self, own_paths: Iterable[str], ports: Sequence[int], *, outlives: bool) -> SandboxEntrance:
-        """Prepare the sandbox of a process that is about to be started. `own_paths` show through."""
+        """Prepare the sandbox of a process that is about to start. `own_paths` are written for real."""
         policy = Policy(
             project=Path.cwd(),
             scratch=tuple(map(Path, dict.fromkeys(own_paths))),
@@ -88,18 +86,18 @@ class ChildSandboxes:
         return SandboxEntrance(self, entering)
 
     def forget(self, child: _SandboxedChild) -> None:
-        """Leave out a process that was not started after all."""
+        """Forget a process that was not started after all."""
         with self._lock:
             self._children.remove(child)
         child.sandbox.close()
 
     def fail(self, child: _SandboxedChild, text: str) -> None:
-        """Note a process that could not be isolated, and was not started for that reason."""
+        """Note a process that was not started because it could not be isolated."""
         self.forget(child)
         self._failures.append(text)
 
     def close(self, others: Sequence[Deviation]) -> tuple[Isolation, list[Deviation]]:
-        """End what is left of the processes, and return what they ran into; `others` are deviations known already."""
+        """End the remaining processes, and return what was stopped; `others` are known deviations."""
         with self._lock:
             self._gather([*self._children])
         isolation = _combined_isolation(self._reports, self._written, self.notes)
@@ -110,7 +108,7 @@ class ChildSandboxes:
         return isolation, deviations
 
     def _gather(self, children: Sequence[_SandboxedChild]) -> None:
-        """Take in the reports of children, and let go of their sandboxes: each holds descriptors."""
+        """Collect the reports of children, and close their sandboxes, each of which holds descriptors."""
         for child in children:
             self._children.remove(child)
             try:
@@ -128,26 +126,26 @@ class ChildSandboxes:
 
 
 class SandboxEntrance(msgspec.Struct):
-    """The way of one child process into its sandbox."""
+    """The entry of one child process into its sandbox."""
 
     _sandboxes: ChildSandboxes
     _child: _SandboxedChild
 
     def enter(self) -> None:
-        """Enter the sandbox: called in the child, right after the fork."""
+        """Enter the sandbox; call it in the child, right after the fork."""
         with own_forks():
             self._child.sandbox.enter()
 
     def begin(self) -> None:
-        """Say that the process was started."""
+        """Note that the process was started."""
         self._child.is_started = True
 
     def abandon(self) -> None:
-        """Say that no process was started."""
+        """Note that no process was started."""
         self._sandboxes.forget(self._child)
 
     def failed(self) -> IsolationFailed:
-        """Return the error for a process that could not be isolated, and has ended for that."""
+        """Return the error for a process that ended because it could not be isolated."""
         try:
             self._child.sandbox.report()
         except IsolationFailed as error:
@@ -159,7 +157,7 @@ class SandboxEntrance(msgspec.Struct):
 
 
 def _combined_isolation(reports: Sequence[Report], written: Mapping[str, Written], notes: Sequence[str]) -> Isolation:
-    """Return the reports of all children as one; the agent's own process has the level `process`."""
+    """Combine the reports of all children; the agent's own process has the level `process`."""
     if not reports:
         return Isolation(level=IsolationLevel.PROCESS, notes=tuple(dict.fromkeys(notes)))
     all_notes, all_stopped = list(notes), list[Stopped]()
@@ -184,7 +182,7 @@ def _combined_isolation(reports: Sequence[Report], written: Mapping[str, Written
 
 
 def _unshared_files(paths: Iterable[str]) -> list[Deviation]:
-    """Return the doubt about files that children wrote in their layer, where the agent's process does not see them."""
+    """Report files that children wrote in their layer, because the agent's own process cannot see them."""
     missing = [path for path in paths if _CACHES.isdisjoint(Path(path).parts)]
     if not missing:
         return []

@@ -1,4 +1,4 @@
-"""A command: as it is run, as a name, as what may be written down of it, and the outcome of its run.
+"""A command: how to run it, its name, its words without secrets, and the outcome of its run.
 
 The status, error and output of a run follow from the program's exit code, its output and its events.
 """
@@ -20,15 +20,15 @@ from replaykit.model.values import ABSENT, Json, Raw, raw, sayable
 from replaykit.wire.json_fields import without_nulls
 
 MAX_OUTPUT = 256 * 1024
-"""The number of bytes at the end of what a program prints that are its output: answers stand there."""
+"""The bytes at the end of a program's output that are stored; the answer is usually there."""
 
 _INTERRUPTED = 128 + signal.SIGINT
-_UNCAUGHT = 1  # what Python exits with after an exception that nobody caught
+_UNCAUGHT = 1  # Python's exit code after an uncaught exception
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 def finished_run(run: TraceRun, code: int, printed: bytes, *, at: float, interrupted: bool = False) -> TraceRun:
-    """The run with its end. `code` is negative for a signal; `interrupted` says that the user wanted it to end."""
+    """Return the finished run. `code` is negative for a signal; `interrupted`: the user asked the program to end."""
     status = _status(code, interrupted=interrupted)
     return msgspec.structs.replace(
         run,
@@ -40,14 +40,14 @@ def finished_run(run: TraceRun, code: int, printed: bytes, *, at: float, interru
 
 
 def shell_code(code: int) -> int:
-    """An exit code as shells tell it: 128 and the number of the signal."""
+    """Return an exit code as shells report it: 128 plus the number of a signal."""
     if code >= 0:
         return code
     return 128 - code
 
 
 def describe_exit(code: int) -> str:
-    """`exit code 3`, or `signal 9`."""
+    """Return `exit code 3` or `signal 9`."""
     if code >= 0:
         return f"exit code {code}"
     return f"signal {-code}"
@@ -67,7 +67,7 @@ def _status(code: int, *, interrupted: bool) -> RunStatus:
 
 
 def _error(run: TraceRun, code: int) -> ErrorInfo:
-    """The exception that ended the program's own process, or else the exit code."""
+    """Return the exception that ended the program's own process, or else the exit code."""
     errors = [event.error for event in run.events if isinstance(event, ErrorEvent) and not event.path]
     if code == _UNCAUGHT and errors:
         return errors[-1]
@@ -85,7 +85,7 @@ def _output(run: TraceRun, printed: bytes) -> Raw:
 
 
 def with_program_facts(header: RunHeader, **facts: Json) -> RunHeader:
-    """The header with these facts about its program; None takes one away."""
+    """Return the header with these facts about its program; None removes one."""
     program = without_nulls({**header.metadata.get("program", {}), **facts})
     return msgspec.structs.replace(header, metadata_json=raw({**header.metadata, "program": program}))
 
@@ -114,8 +114,8 @@ def name_of_command(command: Sequence[str]) -> str:
 
 
 def clean_command(command: Sequence[str]) -> list[str]:
-    """The words of the command, secrets among them hidden: the values of options that bear such a name, and what looks
-    like a key wherever it stands."""
+    """Return the words of the command with secrets hidden: the values of options with such names, and anything that
+    looks like a key."""
     cleaned, is_value = [], False
     for word in map(sayable, command):
         if is_value:
@@ -129,7 +129,7 @@ def clean_command(command: Sequence[str]) -> list[str]:
 
 
 def resolved(command: Sequence[str]) -> list[str]:
-    """`python` means this interpreter where the machine has no program of that name."""
+    """Replace `python` by this interpreter if the machine has no program of that name."""
     if command[0] in ("python", "python3") and shutil.which(command[0]) is None:
         return [sys.executable, *command[1:]]
     return list(command)

@@ -1,8 +1,8 @@
-"""Connections of a recorded program past the recording, as the system shows them: of other languages and C libraries.
+"""Connections of a recorded program that bypass the recording: of other languages and of C libraries.
 
-A thread of the recorder looks at the program's processes and their sockets several times a second, for at most a
-fortieth of the time of one core. It sees who is connected where at that moment. What is opened and closed between two
-looks is missed, and so are datagrams and sockets in the file system.
+A thread of the recorder samples the program's processes and their sockets several times a second, for at most a
+fortieth of the time of one core. It misses connections that open and close between two samples, datagrams, and sockets
+in the file system.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from replaykit.programs.process_log import SHIM
 from replaykit.seam.sockets import can_tell, is_loopback
 from replaykit.seam.unrecorded import PASSED
 
-_SHORTEST_S, _LONGEST_S = 0.05, 0.5  # between two looks
-_SHARE = 40  # a look may take this part of the time
-_OPEN_FILES = 4096  # of one process that are looked at
-_MOST = 1000  # connections that are remembered
-_SLACK_S = 0.1  # the system tells the start of a process to a hundredth of a second
+_SHORTEST_S, _LONGEST_S = 0.05, 0.5  # between two samples
+_SHARE = 40  # a sample may take this part of the time
+_OPEN_FILES = 4096  # examined for each process
+_MOST = 1000  # remembered connections
+_SLACK_S = 0.1  # /proc gives the start of a process in hundredths of a second
 _LISTENING, _CLOSED = "0A", "07"
 
 
@@ -48,7 +48,7 @@ class ObservedProcess(NamedTuple):
     pid: int
     parent: int
     started: float
-    """When, by the clock on the wall."""
+    """Seconds since the epoch."""
 
 
 class SocketRow(NamedTuple):
@@ -61,20 +61,20 @@ class SocketRow(NamedTuple):
 
 
 class ObservedConnection(NamedTuple):
-    """A connection that was not there at the look before."""
+    """A connection that the sample before did not have."""
 
     pid: int
     program: str
     remote: tuple[str, int]
     is_local: bool
-    """True when the other end is on this machine."""
+    """True if the other end is on this machine."""
     after: float
-    """When the look before was."""
+    """The time of the sample before."""
     seen: float
 
 
 class ConnectionSampler:
-    """Looks at the connections of a program from its start to its end."""
+    """Samples the connections of a program from its start to its end."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()
@@ -83,13 +83,13 @@ class ConnectionSampler:
         self._proxy: int | None = None
         self._active: dict[int, ObservedProcess] = {}
         self.processes: dict[int, ObservedProcess] = {}
-        """All processes of the program that were seen."""
+        """All processes of the program so far."""
         self.own_ports: set[int] = set()
-        """Ports on which the program itself was seen listening."""
+        """Ports on which the program itself listens."""
         self._sightings: dict[tuple[str, tuple[str, int]], ObservedConnection] = {}
 
     def begin(self, pid: int, environment: Mapping[str, str]) -> None:
-        """Look from here on, where the system tells anything; the process is the program's first."""
+        """Start sampling, if the system supports it; `pid` is the program's first process."""
         first = _process(pid) if can_tell() else None
         if first is None:
             return
@@ -100,13 +100,13 @@ class ConnectionSampler:
         self._thread.start()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def sightings(self) -> list[ObservedConnection]:
-        """Return the connections that were seen, without those inside the program."""
+        """Return the connections so far, without those inside the program."""
         return [
             connection
             for connection in self._sightings.values()
@@ -125,7 +125,7 @@ class ConnectionSampler:
         self._follow()
         holders: dict[str, int] = {}
         tables: dict[str, int] = {}
-        for pid in self._active:  # parents first: a forked child has its parent's sockets too
+        for pid in self._active:  # parents first: a forked child holds its parent's sockets too
             for inode in _sockets(pid):
                 holders.setdefault(inode, pid)
             tables.setdefault(_network(pid), pid)
@@ -148,33 +148,33 @@ class ConnectionSampler:
             self._sightings[key] = ObservedConnection(pid, _program(pid), row.remote, is_local, self._before, now)
 
     def _follow(self) -> None:
-        """Find the children of those that are known, and forget those that have ended."""
+        """Find new children, and drop processes that have ended."""
         for pid in list(self._active):
             if _process(pid) is None:
                 del self._active[pid]
         waiting = list(self._active)
         while waiting:
             for child in _children(waiting.pop()):
-                if child not in self._active and (found := _process(child)) is not None:
-                    self._active[child] = self.processes[child] = found
+                if child not in self._active and (process := _process(child)) is not None:
+                    self._active[child] = self.processes[child] = process
                     waiting.append(child)
 
 
 def unrecorded_connections(sampler: ConnectionSampler, logs: Sequence[TraceRun]) -> list[Note]:
-    """Notes of the connections that no recorded call accounts for, given what the program's processes recorded."""
+    """Return notes on the connections that no recorded call explains, given the logs of the program's processes."""
     known = _ProcessLogs(logs)
-    found: dict[tuple[str, str, str], tuple[float, Unrecorded]] = {}
+    by_key: dict[tuple[str, str, str], tuple[float, Unrecorded]] = {}
     for connection in sampler.sightings():
         if known.account_for(connection, sampler.processes):
             continue
         unrecorded = _unrecorded(connection, is_python=connection.pid in known.by_pid)
-        if unrecorded.key in found:
-            seen, before = found[unrecorded.key]
-            found[unrecorded.key] = seen, with_count_added(before, 1)
+        if unrecorded.key in by_key:
+            seen, before = by_key[unrecorded.key]
+            by_key[unrecorded.key] = seen, with_count_added(before, 1)
         else:
-            found[unrecorded.key] = connection.seen, unrecorded
+            by_key[unrecorded.key] = connection.seen, unrecorded
     notes: list[Note] = []
-    for seen, unrecorded in found.values():
+    for seen, unrecorded in by_key.values():
         notes.append(Note(seq=len(notes), at=seen, name=UNRECORDED, content_json=unrecorded.content))
     return notes
 
@@ -186,12 +186,12 @@ def _unrecorded(connection: ObservedConnection, *, is_python: bool) -> Unrecorde
     if is_python:
         program = f"{PYTHON}, in a C library"
     elif connection.program.startswith("node"):
-        effect = UnrecordedEffect.STOPS  # by the guard in Node; nothing stops those of other languages
+        effect = UnrecordedEffect.STOPS  # by the guard in Node; programs in other languages have none
     return Unrecorded(kind=UnrecordedKind.CONNECTION, place=place, program=program, effect=effect)
 
 
 class _ProcessLogs:
-    """The logs of a program's processes, to find out which recorded call a connection belongs to."""
+    """The logs of a program's processes, which tell what a connection belongs to."""
 
     def __init__(self, logs: Iterable[TraceRun]) -> None:
         self.by_pid: dict[int, TraceRun] = {}
@@ -202,7 +202,7 @@ class _ProcessLogs:
         self._own = own_ports(self.by_pid.values())
 
     def account_for(self, connection: ObservedConnection, processes: Mapping[int, ObservedProcess]) -> bool:
-        """True when a connection belongs to something that was recorded, or was noted already."""
+        """True if a connection belongs to a recorded call, or was noted already."""
         if connection.is_local and connection.remote[1] in self._own:
             return True
         log = self.by_pid.get(connection.pid)
@@ -211,7 +211,7 @@ class _ProcessLogs:
         return any(map(self._is_inside, _ancestry(connection.pid, processes)))
 
     def _is_inside(self, process: ObservedProcess) -> bool:
-        """True for a server that a shim records, and for a process that a tool started: its call is recorded whole."""
+        """True for a server behind a shim, and for a process started by a tool: its call is recorded as a whole."""
         own, parent = self.by_pid.get(process.pid), self.by_pid.get(process.parent)
         if any(log.name.startswith(SHIM) for log in (own, parent) if log is not None):
             return True
@@ -222,7 +222,7 @@ class _ProcessLogs:
 
 
 def _ancestry(pid: int, processes: Mapping[int, ObservedProcess]) -> Iterator[ObservedProcess]:
-    """A process and those above it."""
+    """Yield a process and its ancestors."""
     for _ in range(len(processes)):
         process = processes.get(pid)
         if process is None:
@@ -232,8 +232,8 @@ def _ancestry(pid: int, processes: Mapping[int, ObservedProcess]) -> Iterator[Ob
 
 
 def _accounts_for(log: TraceRun, connection: ObservedConnection) -> bool:
-    """True when the process itself saw the connection at its sockets, or was in a call when it connected: the call may
-    have done it."""
+    """True if the process itself noted the connection, or was in a call when it connected: the call may have made
+    it."""
     for event in log.events:
         if isinstance(event, Note) and _address_in(event) == connection.remote:
             return True
@@ -260,12 +260,12 @@ def _is_during(call: AnyEvent, begin: float, end: float) -> bool:
 
 
 def _process(pid: int) -> ObservedProcess | None:
-    """A process as the system knows it; None where it has ended."""
+    """Return a process according to the system; None if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()  # the name before may hold anything
+    fields = text.rpartition(")")[2].split()  # the program's name, in parentheses, may contain anything
     if fields[0] in "ZX":
         return None
     since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
@@ -273,21 +273,21 @@ def _process(pid: int) -> ObservedProcess | None:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     for thread in _listed(f"/proc/{pid}/task"):
         try:
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-        except OSError:  # it has ended
+            children += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+        except OSError:  # the thread has ended
             continue
-    return found
+    return children
 
 
 def _sockets(pid: int) -> Iterator[str]:
-    """The numbers of the sockets that a process holds."""
+    """Yield the inodes of the sockets that a process holds."""
     for name in _listed(f"/proc/{pid}/fd")[:_OPEN_FILES]:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{name}")
-        except OSError:  # closed meanwhile
+        except OSError:  # just closed
             continue
         if target.startswith("socket:["):
             yield target[len("socket:[") : -1]
@@ -296,12 +296,12 @@ def _sockets(pid: int) -> Iterator[str]:
 def _listed(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
-    except OSError:  # gone meanwhile, or not ours to look at
+    except OSError:  # the process has ended, or belongs to another user
         return []
 
 
 def _network(pid: int) -> str:
-    """The network that a process is in: containers have their own."""
+    """Return the network namespace of a process: containers have their own."""
     try:
         return os.readlink(f"/proc/{pid}/ns/net")
     except OSError:
@@ -309,7 +309,7 @@ def _network(pid: int) -> str:
 
 
 def _socket_rows(pid: int, inodes: Collection[str]) -> Iterator[SocketRow]:
-    """The connections in the network of a process that these sockets are ends of."""
+    """Yield the connections in the network of a process that belong to these sockets."""
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
@@ -324,7 +324,7 @@ def _socket_rows(pid: int, inodes: Collection[str]) -> Iterator[SocketRow]:
 
 
 def _parse_address(text: str) -> tuple[str, int]:
-    """One end of a connection, which the table has as words of the machine's own byte order."""
+    """Return one end of a connection; the table has words in the machine's own byte order."""
     host, _, port = text.partition(":")
     words = [bytes.fromhex(host[at : at + 8]) for at in range(0, len(host), 8)]
     if sys.byteorder == "little":
@@ -335,9 +335,9 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 def _program(pid: int) -> str:
-    """The name of the program that a process runs."""
+    """Return the name of a process's program."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return os.path.basename(os.fsdecode(words[0])) or Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return "a program"

@@ -1,10 +1,10 @@
-"""A file swapped for another while a program runs that looks for it at its place.
+"""Swap a file for another one while a program runs that expects it in its place.
 
     config                        a link to the other file
     config.replaykit-original     the file itself, held by a lock
 
-Both steps are a rename, so there is always a whole file under the name. Whoever is killed in between leaves the
-original beside it, without the lock; who comes next puts it back.
+Both steps are renames, so the name always leads to a whole file. A killed run leaves the original beside it, without
+the lock, and the next run restores it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _ENDING = ("SIGTERM", "SIGHUP")
 
 
 def to_stderr(text: str) -> None:
-    """Print a message of ours on standard error."""
+    """Print a message of ReplayKit on standard error."""
     sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
 
 
 @contextlib.contextmanager
 def swapped_file(file: Path, other: Path) -> Iterator[None]:
-    """Let the name of a file lead to another one during the block, however the block ends."""
+    """Replace a file by a link to another one for the length of the block, however it ends."""
     with _ending_by_exception(), file.open("rb") as original:
-        if not locked(original.fileno()):  # of the file itself: it is the same under its other name
+        if not locked(original.fileno()):  # a lock on the inode, which holds under the other name too
             raise _in_use(file)
         backup = _create_backup(file)
         try:
@@ -77,7 +77,7 @@ def _create_backup(file: Path) -> Path:
         os.link(file, backup, follow_symlinks=False)
     except FileExistsError:
         raise _in_use(file) from None
-    except (OSError, NotImplementedError) as error:  # not every file system has such links
+    except (OSError, NotImplementedError) as error:  # not every file system has hard links
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{file} cannot be swapped: {why}", hint="Name it in the command, and swap nothing.") from None
     return backup
@@ -85,7 +85,7 @@ def _create_backup(file: Path) -> Path:
 
 def _restore(backup: Path, file: Path) -> None:
     backup.replace(file)
-    backup.unlink(missing_ok=True)  # a rename to another name of the same file does nothing
+    backup.unlink(missing_ok=True)  # renaming a file over a hard link to itself does nothing
 
 
 def _in_use(file: Path) -> UsageError:

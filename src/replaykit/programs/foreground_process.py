@@ -1,4 +1,4 @@
-"""Run a program in the foreground: its input and output are the user's own, and what it prints is kept as well."""
+"""Run a program in the foreground: on the user's own input and output, with a copy of its output."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from replaykit.errors import ReplayKitError
 from replaykit.programs.command import MAX_OUTPUT, resolved
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-_LATE_OUTPUT_S = 0.5  # for what a program's children may still print when it has ended
+_LATE_OUTPUT_S = 0.5  # for output of a program's children after its end
 _LOOK_S = 0.01
-_PIECE = 1 << 16  # what a pipe holds, and what is read of it at once
+_PIECE = 1 << 16  # the capacity of a pipe, and the size of a read
 MAX_INPUT = 1 << 20
-"""More than this on its standard input is passed on to a program and not kept: a case is read by people."""
+"""Longer input is passed on to the program but not stored: people should be able to read a case."""
 
 
 class ProgramExit(Struct, frozen=True, kw_only=True):
@@ -33,13 +33,13 @@ class ProgramExit(Struct, frozen=True, kw_only=True):
     code: int
     """Its exit code; negative for a signal."""
     printed: bytes = b""
-    """The end of what it wrote to its standard output."""
+    """The end of its standard output."""
     input_bytes: bytes | None = None
     """The bytes from standard input, if they were kept."""
     lost_input: bool = False
-    """Something came there that was not kept: nobody had asked for it, or it was more than `MAX_INPUT`."""
+    """True if input was read and not stored, because nobody asked for it or it exceeds `MAX_INPUT`."""
     interrupted: bool = False
-    """The user asked it to end."""
+    """True if the user asked it to end."""
 
 
 def run_in_foreground(
@@ -50,14 +50,14 @@ def run_in_foreground(
     keep_input: bool = False,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> ProgramExit:
-    """Run the command until it ends; what it prints goes to the file descriptor `out`.
+    """Run the command until it ends; its output goes to the file descriptor `out`.
 
-    Its input is this process's own; with `keep_input` it comes through a pipe, and is kept. `on_start` is called with
-    the number of its process.
+    It reads this process's own input, or with `keep_input` a pipe, so that the input can be stored. `on_start` is
+    called with the process number.
     """
     source, sink = _pipe(out)
     feed, left = _InputPump() if keep_input else None, _input_position()
-    # Before the program starts: a signal that comes in between would end only this process.
+    # Signals are caught before the program starts: one that came in between would end only this process.
     with _SignalForwarder() as signals:
         try:
             process = subprocess.Popen(
@@ -90,7 +90,7 @@ def run_in_foreground(
 
 
 class _InputPump(threading.Thread):
-    """Passes on what comes on standard input, and keeps it."""
+    """Passes standard input on, and stores it."""
 
     def __init__(self) -> None:
         super().__init__(name="replaykit-feed", daemon=True)
@@ -98,7 +98,7 @@ class _InputPump(threading.Thread):
         self.kept_bytes: bytes | None = b""
 
     def run(self) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it any more
+        with contextlib.suppress(OSError):  # the program has closed its input
             while sys.stdin is not None and (data := os.read(0, _PIECE)):
                 if self.kept_bytes is not None:
                     self.kept_bytes += data
@@ -110,12 +110,12 @@ class _InputPump(threading.Thread):
 
 
 def _input_position() -> int | None:
-    """Return the read position of standard input; it changes when somebody reads from it. None if it is unknown.
+    """Return the read position of standard input, which shows whether somebody reads it; None if it is unknown.
 
     A terminal, and a pipe that still has a writer, have no position.
     """
     with contextlib.suppress(OSError):
-        mode = 0 if sys.stdin is None else os.fstat(0).st_mode  # where there is none, 0 is some other file
+        mode = 0 if sys.stdin is None else os.fstat(0).st_mode  # without standard input, 0 may be any file
         if stat.S_ISREG(mode):
             return os.lseek(0, 0, os.SEEK_CUR)
         if stat.S_ISFIFO(mode) and hasattr(select, "poll"):
@@ -128,7 +128,7 @@ def _input_position() -> int | None:
 
 
 class _OutputTee(threading.Thread):
-    """Passes on what a program prints, and keeps the end of it."""
+    """Passes a program's output on, and stores its end."""
 
     def __init__(self, source: int, out: int) -> None:
         super().__init__(name="replaykit-tee", daemon=True)
@@ -138,8 +138,8 @@ class _OutputTee(threading.Thread):
         self.printed = b""
 
     def run(self) -> None:
-        # A terminal says that nobody writes to it any more by an error. Where nobody reads any more, the program is to
-        # meet that as it would without us: its output is closed.
+        # A pseudo-terminal reports the last writer's end as an error. If our reader is gone, the program must notice it
+        # as it would without us, so its output is closed.
         with contextlib.suppress(OSError):
             while data := os.read(self._source, _PIECE):
                 self._read_bytes += len(data)
@@ -149,9 +149,9 @@ class _OutputTee(threading.Thread):
         os.close(self._source)
 
     def settle(self) -> None:
-        """Wait until what the program has printed is passed on, however slowly it is read. For processes that it has
-        left behind, and that hold its output open, nobody waits long."""
-        # What the pipe still holds, after a piece that may have been read and not counted yet.
+        """Wait until the program's output is passed on, however slowly it is read; only briefly for processes that it
+        left behind and that hold its output open."""
+        # What the pipe may still hold, and a piece that was read but not yet counted.
         all_bytes, left_s = self._read_bytes + 2 * _PIECE, _LATE_OUTPUT_S
         while self.is_alive() and left_s > 0 and self._passed_bytes < all_bytes:
             if self._passed_bytes == self._read_bytes:
@@ -165,11 +165,11 @@ class _OutputTee(threading.Thread):
         except BrokenPipeError:
             raise
         except OSError:
-            pass  # a full disk, say; the program is recorded all the same
+            pass  # such as a full disk; the program is recorded anyway
 
 
 class _SignalForwarder:
-    """The program decides what a signal means: those that come are passed on to it, as soon as it is there."""
+    """Forwards signals to the program, which decides what they mean; those that come early wait for its start."""
 
     def __init__(self) -> None:
         self.came: list[int] = []
@@ -189,8 +189,8 @@ class _SignalForwarder:
             signal.signal(getattr(signal, name), handler)
 
     def go_to(self, process: subprocess.Popen[bytes]) -> None:
-        """The program has started; what came before goes to it now."""
-        self._process = process  # from here on they are passed on at once
+        """Forward signals to this process from now on, and those that have come so far."""
+        self._process = process  # from here on signals are forwarded at once
         while self._waiting:
             process.send_signal(self._waiting.pop(0))
 
@@ -203,7 +203,7 @@ class _SignalForwarder:
 
 
 def _terminal_signals_program() -> bool:
-    """True when ctrl-c has reached the program already, because a terminal tells all processes in its foreground."""
+    """True if the terminal has sent ctrl-c to the program too, as to all processes in its foreground."""
     try:
         with open("/dev/tty", "rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
@@ -215,7 +215,7 @@ def _pipe(out: int) -> tuple[int, int]:
     """Return the ends to read from and to write to: a pseudo-terminal if the user's output is a terminal."""
     if os.name != "posix" or not os.isatty(out):
         return os.pipe()
-    import fcntl  # noqa: PLC0415 (not on every system)
+    import fcntl  # noqa: PLC0415 (not available on Windows)
     import termios  # noqa: PLC0415
 
     source, sink = os.openpty()
@@ -223,6 +223,6 @@ def _pipe(out: int) -> tuple[int, int]:
         fcntl.ioctl(sink, termios.TIOCSWINSZ, fcntl.ioctl(out, termios.TIOCGWINSZ, b"\0" * 8))
     with contextlib.suppress(termios.error):
         modes = termios.tcgetattr(sink)
-        modes[1] &= ~termios.OPOST  # the ends of lines are made by the user's own terminal
+        modes[1] &= ~termios.OPOST  # line ends are up to the user's own terminal
         termios.tcsetattr(sink, termios.TCSANOW, modes)
     return source, sink

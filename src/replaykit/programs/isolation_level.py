@@ -1,6 +1,6 @@
-"""The level of isolation that a replay asks for, and what its sandboxes found as a part of its result.
+"""The isolation level of a replay, and the reports of its sandboxes as a part of its result.
 
-A replay asks for what the machine offers, unless somebody has asked for less.
+The level is the highest that the machine supports, unless a lower one is requested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 ISOLATION = "REPLAYKIT_ISOLATION"
-"""The environment variable that lowers the level of everything this process runs."""
+"""The environment variable that limits the level of everything this process runs."""
 
 
 def level_of_environment() -> IsolationLevel:
@@ -33,11 +33,11 @@ def level_of_environment() -> IsolationLevel:
 
 
 def sandbox_level(highest: IsolationLevel) -> IsolationLevel | None:
-    """Return the level of the sandboxes to use, up to the given one; None for no sandboxes."""
+    """Return the level for sandboxes, up to the given one; None for no sandboxes."""
     requested = weaker(highest, level_of_environment())
     if sys.platform != "linux" or requested.strength <= IsolationLevel.PROCESS.strength:
         return None
-    from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
+    from replaykit.isolation import support  # noqa: PLC0415 (Linux only)
 
     level = weaker(requested, IsolationLevel(support().level.value))
     if level is IsolationLevel.PROCESS:
@@ -50,17 +50,16 @@ _ATTEMPTS = {"tcp": "a connection to", "udp": "a message to", "unix": "a connect
 
 
 def isolation_of(report: Report) -> Isolation:
-    """Return what a sandbox reports as a part of a result."""
+    """Return a sandbox's report as a part of a result."""
     channels = {channel: IsolationLevel(level.value) for channel, level in report.levels.items()}
-    found = sorted(
-        report.stopped, key=lambda stopped: stopped.channel == "socket"
-    )  # what decides a verdict comes first
+    # The kinds of sockets come last, since they do not affect the verdict, and the list is cut off.
+    stopped = sorted(report.stopped, key=lambda attempt: attempt.channel == "socket")
     written = [WrittenFile(path=sayable(file.path), change=file.how) for file in report.written[:_MAX_LISTED]]
     return Isolation(
         level=IsolationLevel(report.level.value),
         channels=channels,
-        stopped=tuple(map(_access, found[:_MAX_LISTED])),
-        more_stopped=sum(stopped.count for stopped in found[_MAX_LISTED:]) + report.more_stopped,
+        stopped=tuple(map(_access, stopped[:_MAX_LISTED])),
+        more_stopped=sum(attempt.count for attempt in stopped[_MAX_LISTED:]) + report.more_stopped,
         written=tuple(written),
         written_count=report.written_count,
         notes=report.notes,
@@ -68,9 +67,9 @@ def isolation_of(report: Report) -> Isolation:
 
 
 def deviations_in(isolation: Isolation, others: Sequence[Deviation]) -> list[Deviation]:
-    """Return what the isolation stopped as deviations, but for what the others name already.
+    """Return what the isolation stopped as deviations, without those that `others` name already.
 
-    A kind of socket that is refused is only listed: by itself it reaches nobody, and some runtimes try several.
+    A refused kind of socket is only listed: by itself it reaches nobody, and some runtimes probe several.
     """
     deviations = []
     for access in isolation.stopped:
@@ -78,7 +77,7 @@ def deviations_in(isolation: Isolation, others: Sequence[Deviation]) -> list[Dev
             deviations.append(Deviation(kind="unwritten", text=_denied(access)))
         elif access.channel in _ATTEMPTS and not _is_named(access, others):
             deviations.append(Deviation(kind="stopped", text=_in_words(access)))
-    if isolation.more_stopped:  # a connection may be among them
+    if isolation.more_stopped:  # these may include connections
         text = f"{isolation.more_stopped} more attempts to reach something outside were stopped"
         deviations.append(Deviation(kind="stopped", text=text))
     return deviations
@@ -95,7 +94,7 @@ def _access(stopped: Stopped) -> StoppedAccess:
 
 
 def _is_named(access: StoppedAccess, deviations: Sequence[Deviation]) -> bool:
-    """Return True when a guard inside the candidate has named the same place already."""
+    """Return True if a guard inside the candidate has reported the same place."""
     texts = [f"{deviation.text} " for deviation in deviations if deviation.kind == "network"]
     return any(f"{access.target} " in text for text in texts)
 

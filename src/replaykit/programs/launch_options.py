@@ -1,7 +1,7 @@
-"""Options of a launch, and what another protocol adds to it, such as the MCP servers in a configuration file.
+"""Options of a launch, and extensions for other protocols, such as the MCP servers in a configuration file.
 
-An extension is made of plain values and callables: the packages that know the protocol are above this one. Everything
-that takes long to import is named for type checkers alone, since the command line imports this module at every start.
+An extension consists of plain values and callables, because the packages that know the protocol are above this one.
+Slow imports are for type checkers only: the command line imports this module at every start.
 """
 
 from __future__ import annotations
@@ -26,72 +26,72 @@ if TYPE_CHECKING:
 
 
 ORIGINAL = ".replaykit-original"
-"""Ends the name of a file that another one has taken the place of; see `swapping`."""
+"""The suffix of a file that is swapped for another one; see `file_swap`."""
 
 
 class LaunchOptions(Struct, frozen=True, kw_only=True):
-    """The options with which a program is launched."""
+    """How to launch a program."""
 
     proxy: bool = True
     inject: bool = True
     upstreams: dict[str, str] = {}
     """Further upstreams of the proxy, by name."""
     speed: float = 0.0
-    """The pace of a replay; see `Session.speed`."""
+    """The pace of a replay; see `RunSession.speed`."""
     extension: MakeLaunchExtension | None = None
-    """Makes what else is put there."""
+    """Makes an extension for another protocol."""
     swapped: tuple[Path, ...] = ()
-    """Files that another one takes the place of while the program runs."""
+    """Files that are swapped for others while the program runs."""
     facts: JsonObject = {}
-    """Facts that a recording notes in the header of its run."""
+    """Facts for the header of a recorded run."""
 
 
 SendRequest: TypeAlias = "Callable[[str, URL, Sequence[tuple[str, str]], bytes], Awaitable[UpstreamResponse]]"
-"""Does a request for real, as `Upstreams.ask`: its method, address, headers and body."""
+"""Sends a request for real, like `UpstreamClient.send`: method, address, headers and body."""
 
 
 class Endpoint(Protocol):
     """Answers for one upstream of the proxy in its own way."""
 
     async def answer(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
-        """The response to a request; `url` is the address behind the proxy."""
+        """Answer a request; `url` is the address behind the proxy."""
         ...
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Note that no more requests will come."""
         ...
 
 
 MakeEndpoints: TypeAlias = "Callable[[ProcessLog, SendRequest], Mapping[str, Endpoint]]"
-"""Endpoints by the names of their upstreams, for the proxy's part and its way to the world."""
+"""Makes endpoints, by the names of their upstreams, for the proxy's log and its way to the upstreams."""
 
 
 class LaunchExtension(Struct, frozen=True, kw_only=True):
     """The files, variables, upstreams and endpoints that are added to a launch."""
 
     files: dict[Path, Path] = {}
-    """Files of the user, and what the program is given in their place."""
+    """The user's files, with those that the program gets instead."""
     in_place: bool = False
-    """The program looks for them where they are: they are swapped while it runs."""
+    """True if the program reads the files in their places, so that they are swapped while it runs."""
     variables: dict[str, str] = {}
     upstreams: dict[str, str] = {}
-    """Further upstreams of the proxy, for which `endpoints` answer."""
+    """Further upstreams of the proxy, served by `endpoints`."""
     endpoints: MakeEndpoints | None = None
     world: World | None = None
     """The world that the proxy serves from, if it differs from the program's."""
 
 
 MakeLaunchExtension: TypeAlias = "Callable[[ProgramPlan, World | None, Path], LaunchExtension]"
-"""Make an extension for a plan whose proxy is known; its files go below the session's directory."""
+"""Makes an extension for a plan that knows its proxy; the files go below the session's directory."""
 
 
 def replace_in_command(command: Sequence[str], files: Mapping[Path, Path]) -> list[str]:
-    """The command with its files exchanged, where a word is the path of one or ends in `=` and the path."""
+    """Return the command with replaced files: in words that are a file's path, or end in `=` and the path."""
     return [_with_replacement(word, files) for word in command]
 
 
 def replace_in_environment(environment: Mapping[str, str], files: Mapping[Path, Path]) -> dict[str, str]:
-    """The variables whose value is the path of such a file, with the other one's."""
+    """Return the variables whose value is the path of a replaced file, with the new path."""
     replaced = {}
     for name, value in environment.items():
         if (other := _replacement(value, files)) is not None:
@@ -109,11 +109,11 @@ def _with_replacement(word: str, files: Mapping[Path, Path]) -> str:
 
 
 def _replacement(word: str, files: Mapping[Path, Path]) -> str | None:
-    """The file that stands in for the one that a word names."""
+    """Return the replacement of the file that a word names."""
     if not word or "\0" in word or not files:
         return None
     for file, other in files.items():
-        # Most words are told apart by their last part, and cost no look at the disk.
+        # Comparing the last part first avoids a look at the disk for most words.
         if os.path.basename(word) == file.name:
             with suppress(OSError):
                 if os.path.samefile(word, file):

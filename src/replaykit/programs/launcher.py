@@ -1,11 +1,10 @@
 """The launcher: prepare the environment in which a program is recorded or replayed.
 
-What a program's processes need is set up here if it comes from outside (variables, files, servers such as the proxy),
-and in `process_startup` if it happens inside them.
+It sets up everything that comes from outside of the program's processes: variables, files, and servers such as the
+proxy. `process_startup` does what happens inside them.
 
-A tape is looked through before anything starts: fixtures are files that people edit and others send. What cannot be
-served is said here, with the call it is in, and not in the middle of a replay; and nothing that would end a header
-early reaches a program.
+A tape is checked before anything starts, because fixtures are files that people edit and share. What cannot be served
+is reported now, with its call, rather than in the middle of a replay, and no header can be smuggled into a response.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from replaykit.programs.sdk_variables import (
 from replaykit.seam.sockets import is_loopback
 
 PROXY_ADDRESS = "REPLAYKIT_PROXY"
-"""Tells a program where the proxy is, with the credentials for it, should it want to know."""
+"""Tells a program the address of the proxy, with the credentials for it."""
 NETWORK = "REPLAYKIT_NETWORK"
 """Tells the guard in Node which hosts may be reached; see `MatchRules.network`."""
 
@@ -65,10 +64,10 @@ class LaunchEnvironment(Struct, frozen=True, kw_only=True):
     """Lets the proxy serve a program that was started in a sandbox."""
     files: dict[Path, Path] = {}
     ports: tuple[int, ...] = ()
-    """Ports of this machine that the program is served on."""
+    """Ports of this machine on which the program is served."""
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command as it is run here: with other files in the place of some."""
+        """Return the command with its replaced files."""
         return replace_in_command(words, self.files)
 
 
@@ -80,7 +79,7 @@ def launch_environment(
     launch_options: LaunchOptions,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[LaunchEnvironment]:
-    """Yield the environment in which the program can run during the block; the plan is written to the directory."""
+    """Prepare an environment for the length of the block; the plan is written to the directory."""
     changed = dict(environment)
     ports: tuple[int, ...] = ()
     serve_inside: ServeSandbox | None = None
@@ -89,18 +88,19 @@ def launch_environment(
     with ExitStack() as stack:
         if launch_options.proxy:
             used = [] if world is None else recorded_upstreams(recorded_calls(world))
-            found = find_upstreams(environment, launch_options.upstreams, used)
+            upstreams = find_upstreams(environment, launch_options.upstreams, used)
             port = stack.enter_context(open_port())
             ports = (port.getsockname()[1],)
             plan = replace(
                 plan,
                 proxy=address_of(port),
                 token=new_token(),
-                upstreams={upstream.name: upstream.base for upstream in found},
+                upstreams={upstream.name: upstream.base for upstream in upstreams},
             )
-            changed |= proxy_variables(found, base_address(plan.proxy, plan.token)) | _bypass_user_proxies(environment)
+            changed |= proxy_variables(upstreams, base_address(plan.proxy, plan.token))
+            changed |= _bypass_user_proxies(environment)
             changed[PROXY_ADDRESS] = forward_address(plan.proxy, plan.token)
-        # The extension comes between the port and the server: its files name the proxy's address, and the proxy
+        # The extension comes between the port and the server: its files contain the proxy's address, and the proxy
         # serves its endpoints.
         extension = LaunchExtension()
         if launch_options.extension is not None:
@@ -114,7 +114,7 @@ def launch_environment(
             serve_inside = stack.enter_context(serving)
         if world is not None:
             changed |= _replay_variables(world, environment, forward_address(plan.proxy, plan.token))
-        # A program whose processes did not record themselves is not served in them either.
+        # Processes that did not record themselves are not served inside themselves either.
         plan = replace(plan, in_process=world is None or not is_recorded_at_proxy_only(world))
         if launch_options.inject:
             places = (str(INJECT_DIRECTORY), environment.get("PYTHONPATH"))
@@ -123,9 +123,9 @@ def launch_environment(
             changed[RECORDING] = plan.run_id
         changed |= variables_of_pins(plan.pins)
         changed[SESSION] = str(directory.absolute())
-        # Processes that are started with a fresh environment are given these, and not the user's own.
+        # Processes that are started with a fresh environment get these variables, but none of the user's own.
         own = {name: value for name, value in changed.items() if environment.get(name) != value}
-        own.pop("PYTHONPATH", None)  # put before whatever a process is given
+        own.pop("PYTHONPATH", None)  # prepended to whatever a process is given
         write_plan(directory, replace(plan, variables=own), world)
         if extension.in_place:
             for file, other in extension.files.items():
@@ -134,7 +134,7 @@ def launch_environment(
 
 
 def _replay_variables(world: World, environment: Mapping[str, str], proxy: str) -> dict[str, str]:
-    """Return variables for a program in a replay: keys for its SDKs, and what keeps it from the network."""
+    """Return variables for a replay: keys for SDKs, and settings that keep the program from the network."""
     variables = placeholder_keys(recorded_calls(world), environment)
     if proxy and is_closed(world):
         variables |= dict.fromkeys(_FORWARD_PROXY, proxy)
@@ -147,15 +147,15 @@ def _replay_variables(world: World, environment: Mapping[str, str], proxy: str) 
 
 
 def _bypass_user_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """A proxy of the user's own must not be asked for this machine."""
+    """Exclude this machine from the user's own proxies."""
     if not any(environment.get(name) for name in (*_FORWARD_PROXY, "all_proxy", "ALL_PROXY")):
         return {}
     return {name: ",".join(filter(None, (environment.get(name), _THIS_MACHINE))) for name in _NO_PROXY}
 
 
 def _used_proxy_for_loopback(world: World) -> bool:
-    """True when the recorded program took the proxy for its forward proxy to servers of this machine. Led past it, the
-    program would reach them; its own are reached through the proxy as well."""
+    """True if the recorded program used the proxy as a forward proxy even for servers on this machine. If it bypassed
+    the proxy, it would reach the real ones; its own servers are reachable through the proxy as well."""
     for call in recorded_calls(world):
         wire = call.wire
         if wire is None or not wire.status or not call.path.startswith(path_segment(PROXY)):
@@ -166,7 +166,7 @@ def _used_proxy_for_loopback(world: World) -> bool:
 
 
 def _node_options(environment: Mapping[str, str]) -> str:
-    """Node loads the guard, before whatever else the user has it load."""
+    """Make Node load the guard, before anything that the user has it load."""
     quoted = str(INJECT_DIRECTORY / "guard.cjs").replace("\\", "\\\\").replace('"', '\\"')
     return " ".join(filter(None, (f'--require "{quoted}"', environment.get("NODE_OPTIONS"))))
 
@@ -177,7 +177,7 @@ _STATUSES = range(200, 600)
 
 
 def check_tape(calls: Iterable[Call]) -> None:
-    """Raise `Unreplayable` for the first recorded response that cannot be given out."""
+    """Raise `Unreplayable` for the first recorded response that cannot be sent."""
     for call in calls:
         if call.wire is not None and (wrong := _wrong_head(call.wire) or _wrong_chunks(call)):
             raise Unreplayable(

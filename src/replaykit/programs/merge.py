@@ -25,7 +25,7 @@ from replaykit.seam.scope import PendingCall
 from replaykit.seam.unrecorded import PASSED
 from replaykit.store.protocol import Store
 
-_LONGEST_S = 86_400.0  # how long a run may take on a clock that was held
+_LONGEST_S = 86_400.0  # the longest run on a pinned clock
 
 
 def own_ports(logs: Iterable[TraceRun]) -> set[Json]:
@@ -39,20 +39,20 @@ def own_ports(logs: Iterable[TraceRun]) -> set[Json]:
 
 
 def load_process_logs(store: Store, run_id: str) -> list[TraceRun]:
-    """Return the process logs of a run, the earliest first."""
+    """Return the process logs of a run, earliest first."""
     headers = store.headers(below=process_logs_prefix(run_id))
     return [store.load(header.id) for header in sorted(headers, key=lambda header: header.started_at)]
 
 
 def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
-    """One run of all parts: events in the order they began, numbered anew, each process under its own path."""
+    """Merge all logs: events in the order of their begins, renumbered, each process under its own path."""
     own = own_ports(logs)
     placed: list[tuple[int, AnyEvent]] = []
     for order, log in enumerate(logs):
         for event in log.events:
             if not _is_process_note(event) and not is_internal_request(event, own):
                 placed.append((order, event))
-    # Clocks are coarse: events of one moment stay in the order of their process, and processes in the order they began.
+    # Clocks are coarse: at the same moment, earlier processes come first, each with its events in their own order.
     placed.sort(key=lambda item: (item[1].at, item[0], item[1].seq))
     placed = _deduplicate_unrecorded(placed, logs, own)
     numbers = {(order, event.seq): number for number, (order, event) in enumerate(placed)}
@@ -63,7 +63,7 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
         events.append(replace(event, seq=len(events), parent=parent, path=path))
     orders = [order for order, _ in placed]
     events = _renumber_spans(events, [logs[order].started_at - header.started_at for order in orders])
-    # With states of one process alone, each is a change from the one before already.
+    # If only one process has states, each is already a change from the one before.
     if sum(any(isinstance(event, State) for event in log.events) for log in logs) > 1:
         events = _refold_states(events, orders)
     stopped = next((log.metadata[STOPPED] for log in logs if STOPPED in log.metadata), "")
@@ -76,15 +76,15 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
 def _deduplicate_unrecorded(
     placed: list[tuple[int, AnyEvent]], logs: Sequence[TraceRun], own: Collection[Json]
 ) -> list[tuple[int, AnyEvent]]:
-    """The same events, in which each thing that was not recorded is noted once with all its times. Left out is what
-    turned out to be the program's own, or that of a tool, whose call is recorded as a whole."""
+    """Keep one note for each unrecorded effect, with the count of all. Effects inside the program, and those of tools,
+    whose calls are recorded as a whole, are dropped."""
     of_tools = [_was_started_by_tool(log, logs) for log in logs]
-    found: list[tuple[int, AnyEvent]] = []
+    kept_events: list[tuple[int, AnyEvent]] = []
     first: dict[tuple[str, str, str], tuple[int, Unrecorded]] = {}
     for order, event in placed:
         effect = unrecorded_in(event)
         if effect is None:
-            found.append((order, event))
+            kept_events.append((order, event))
             continue
         is_connection = effect.kind is UnrecordedKind.CONNECTION
         if of_tools[order] or (is_connection and is_own_address(effect.address or effect.place, own)):
@@ -93,12 +93,12 @@ def _deduplicate_unrecorded(
             index, before = first[effect.key]
             first[effect.key] = index, with_count_added(before, effect.count)
         else:
-            first[effect.key] = len(found), effect
-            found.append((order, event))
+            first[effect.key] = len(kept_events), effect
+            kept_events.append((order, event))
     for index, effect in first.values():
-        order, event = found[index]
-        found[index] = order, replace(event, content_json=effect.content)
-    return found
+        order, event = kept_events[index]
+        kept_events[index] = order, replace(event, content_json=effect.content)
+    return kept_events
 
 
 def _was_started_by_tool(log: TraceRun, logs: Sequence[TraceRun]) -> bool:
@@ -116,7 +116,7 @@ def _chance_of(header: RunHeader, logs: Sequence[TraceRun]) -> Chance:
         held_up_s=max(chance.held_up_s for chance in chances),
         after_calls_s=max(chance.after_calls_s for chance in chances),
     )
-    # The very object where nothing differs: a default is recognised by identity, and not written.
+    # The same object if nothing differs: encoding recognises a default by identity.
     return header.chance if merged == header.chance else merged
 
 
@@ -128,7 +128,7 @@ def merge_in_store(
 ) -> TraceRun:
     """Replace the process logs of a run by the merged run, in one transaction: a kill never leaves half of it.
 
-    `unrecorded` returns notes about what was observed from outside, and is in none of the logs.
+    `unrecorded` returns notes on effects that were observed from outside, and are in none of the logs.
     """
     with store.exclusive():
         logs = load_process_logs(store, header.id)
@@ -136,7 +136,7 @@ def merge_in_store(
         if notes:
             logs.append(store.cleaned(TraceRun.of(replace(header, name=MAIN), tuple(notes))))
         run = finish(merge_runs(header, logs))
-        # What it printed has been through no door yet; its events have, when they were written.
+        # The events were redacted when they were written, but the program's output was not.
         run = TraceRun.of(store.cleaned(TraceRun.of(run.header, ())).header, run.events)
         store.delete([log.id for log in logs])
         store.replace([run])
@@ -144,7 +144,7 @@ def merge_in_store(
 
 
 def all_deviations(logs: Iterable[TraceRun], run: TraceRun, world: World) -> list[Deviation]:
-    """Return where the processes left the tape, and the recorded calls that none of them made."""
+    """Return the deviations of the processes, and the recorded calls that none of them made."""
     deviations = list(chain.from_iterable(map(deviations_of, logs)))
     for name in _unused_names(run, world):
         deviations.append(Deviation(kind="unused", name=name, text=f"`{name}` was not called"))
@@ -152,8 +152,8 @@ def all_deviations(logs: Iterable[TraceRun], run: TraceRun, world: World) -> lis
 
 
 def _unused_names(run: TraceRun, world: World) -> list[str]:
-    """The names of recorded calls that no process made. A process that was killed cannot tell which it was served, so
-    it is told from what they did."""
+    """Return the names of recorded calls that no process made. A killed process cannot report what it was served, so
+    this is derived from the events."""
     mode = world.rules.mode if world.rules.mode is MatchMode.SEQUENCE else MatchMode.CAUSAL
     tape = Tape(recorded_calls(world), started_at=world.pins.started_at)
     matcher = Matcher.of(tape, replace(world.rules, mode=mode))
@@ -172,8 +172,8 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
 
 
 def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run: TraceRun) -> None:
-    """Take the recorded call that differs only in placeholders of another key, or in the current time: by the clock
-    that was held, or the real one."""
+    """Match a recorded call that differs only in placeholders of another key, or in the current time by the pinned or
+    the real clock."""
     started_at = world.pins.started_at
     if matcher.take_by_kind(pending, written=True) is not None:
         return
@@ -187,13 +187,13 @@ def _is_process_note(event: AnyEvent) -> bool:
 
 
 def _renumber_spans(events: list[AnyEvent], delays_s: list[float]) -> list[AnyEvent]:
-    """Count the begins and ends of all processes together. `delays_s`: how much later than the run the process of each
-    event began."""
+    """Number begins and ends across all processes. `delays_s`: how much later than the run each event's process
+    began."""
     spans: dict[int, CallSpan] = {}
     for index, (event, delay_s) in enumerate(zip(events, delays_s, strict=True)):
         if isinstance(event, Call) and event.span is not None:
             spans[index] = _shift_span(event.span, delay_s)
-    # All begins stand before all ends: where both are at the same moment, the sort below keeps them so.
+    # All begins precede all ends, and the stable sort below keeps it that way at equal moments.
     moments = [(span.begin_s, index, "begin") for index, span in spans.items()]
     moments += [(span.end_s, index, "end") for index, span in spans.items() if span.end_s is not None]
     for position, (_, index, side) in enumerate(sorted(moments, key=lambda moment: moment[0])):
@@ -216,16 +216,16 @@ def _refold_states(events: list[AnyEvent], orders: list[int]) -> list[AnyEvent]:
     """Re-encode states: each is a change from the last of its process, and becomes one from the last of the run."""
     folds: dict[int, StateFold] = {}
     whole = StateFold()
-    found: list[AnyEvent] = []
+    refolded: list[AnyEvent] = []
     for order, event in zip(orders, events, strict=True):
         if isinstance(event, State) and event.is_kept:
             fold = folds.setdefault(order, StateFold())
             fold.apply(event)
             text, change = _advanced(whole, fold.text)
-            found.append(replace(event, state_json=text, change=change))
+            refolded.append(replace(event, state_json=text, change=change))
         else:
-            found.append(event)
-    return found
+            refolded.append(event)
+    return refolded
 
 
 def _advanced(fold: StateFold, text: bytes) -> tuple[Raw, Change | None]:

@@ -1,7 +1,7 @@
-"""The program's own servers: what its processes say to each other over this machine's ports is no part of the world.
+"""The program's own servers: traffic between its processes on this machine is not part of the world.
 
-A server that the program starts is started again in a replay. It is asked for real, and asks models and tools in its
-turn, which are served to it. A server that somebody else has started is the world: it is recorded, and served.
+A replay starts the program's servers again. They are asked for real, and their own calls to models and tools are
+served. A server that somebody else started is part of the world: it is recorded and served.
 """
 
 from __future__ import annotations
@@ -27,25 +27,24 @@ from replaykit.seam.sockets import (
 )
 
 OWN_PORT = "replaykit.own"
-"""Notes of this name, in parts alone, say on which port a process found its own program."""
+"""The name of notes in process logs on the ports where a process found its own program."""
 
-_FRESH_S = 1.0  # how long it is believed whose a port is: the tables are long on busy machines
+_FRESH_S = 1.0  # how long a result is cached: the socket tables are long on busy machines
 
 
 class Listener(Enum):
-    """The kind of process that listens on a port."""
+    """Who listens on a port."""
 
-    PROGRAM = "program"  # a process of the program, and nobody else
-    OTHERS = "others"  # somebody else, or it cannot be told
+    PROGRAM = "program"  # only processes of the program
+    OTHERS = "others"  # somebody else, or unknown
     NOBODY = "nobody"
 
 
 class OwnServers:
     """Decides for a process which requests and connections stay within its program.
 
-    `report` is called for each port where the program was found. In a replay, `recorded` are the calls of the tape: who
-    comes to a port of which it knows nothing, and where nobody listens, waits for a server of the program, or finds
-    nobody.
+    `report` is called for each port where the program was found. In a replay, `recorded` are the calls of the tape. An
+    unused port that the tape does not know is left alone too: a server of the program may be about to open it.
     """
 
     def __init__(
@@ -65,35 +64,35 @@ class OwnServers:
         self.waited_for: set[int] = set()
         """Ports that were tried in a replay, and on which nothing has listened so far."""
         self.network: Path | None = None
-        """Socket tables of the program's own network namespace, if it has one: every socket is the program's."""
+        """The socket tables of the program's own network namespace, in which every socket is the program's."""
 
     def takes(self, url: str) -> bool:
-        """True when a request for this URL stays within the program."""
+        """True if a request for this URL stays within the program."""
         address = upstream_address(url, self._plan.proxy, self._plan.upstreams)
         place = loopback_address(address)
         if place is None:
             return False
         from replaykit.wire.routes import api_of  # noqa: PLC0415 (slow to import, and few requests stay here)
 
-        # The tape may well hold a model's answer, or one that was given through the proxy, from another port.
+        # For a model, or an address of the proxy, the tape may hold the answer under another port.
         return self._takes(*place, may_wait=address == url and api_of("POST", url) is None)
 
     def has(self, host: str, port: int) -> bool:
-        """True when a connection to this place stays within the program, or reaches nobody."""
+        """True if a connection to this place stays within the program, or reaches nobody."""
         return self._takes(host, port, may_wait=True)
 
     def had(self, host: str, port: int) -> bool:
-        """True when a connection that was made to this place stayed within the program."""
+        """True if a connection that was made to this place stayed within the program."""
         return self.has(host, port)
 
     def has_path(self, path: str) -> bool:
-        """True when a process of the program listens at this path."""
+        """True if a process of the program listens at this path."""
         return any(map(self._holds, listening_at(path)))
 
     def may_be_at(self, place: str) -> bool:
-        """True when a connection to this host and port stays within the program, or that is unknown."""
-        found = loopback_address(f"tcp://{place}")
-        return found is not None and (not can_tell() or self.has(*found))
+        """True if a connection to this host and port stays within the program, or that is unknown."""
+        address = loopback_address(f"tcp://{place}")
+        return address is not None and (not can_tell() or self.has(*address))
 
     def _takes(self, host: str, port: int, *, may_wait: bool) -> bool:
         if not is_loopback(host):
@@ -111,18 +110,18 @@ class OwnServers:
         return waits
 
     def _listener(self, port: int) -> Listener:
-        """Return the kind of process that listens on a port."""
+        """Return who listens on a port."""
         if port == self._proxy_port or not can_tell():
             return Listener.OTHERS
         since, believed = self._believed.get(port, (float("-inf"), Listener.NOBODY))
         if time.monotonic() - since < _FRESH_S:
             return believed
-        found = listeners(port, self.network)
-        if not found:  # and that is not believed for long: a server may be on its way
+        sockets = listeners(port, self.network)
+        if not sockets:  # not cached: a server may be about to start
             return Listener.NOBODY
         if self.network is not None:
             return Listener.PROGRAM
-        believed = Listener.PROGRAM if all(map(self._holds, found)) else Listener.OTHERS
+        believed = Listener.PROGRAM if all(map(self._holds, sockets)) else Listener.OTHERS
         self._believed[port] = time.monotonic(), believed
         return believed
 
@@ -131,14 +130,14 @@ class OwnServers:
 
 
 def is_internal_request(event: AnyEvent, ports: Collection[Json]) -> bool:
-    """True for a request to one of these ports that was written down before a server of the program was found there."""
+    """True for a request to one of these ports, recorded before the program's server was found there."""
     return _loopback_port(event) in ports
 
 
 def is_own_address(place: str, ports: Collection[Json]) -> bool:
     """True for a host and port of this machine where a server of the program was found."""
-    found = loopback_address(f"tcp://{place}")
-    return found is not None and found[1] in ports
+    address = loopback_address(f"tcp://{place}")
+    return address is not None and address[1] in ports
 
 
 def _loopback_port(event: AnyEvent) -> int | None:

@@ -1,11 +1,11 @@
-"""The plan of a recording or a replay: instructions for the processes of a program, in a file that all of them find.
+"""The plan of a recording or replay: instructions for the processes of a program, in a file that all of them find.
 
 $REPLAYKIT_SESSION/plan.json      this
 $REPLAYKIT_SESSION/world.json     in a replay: the recorded calls and the rules
 
-The pins of a plan are what a recording notes and a replay sets again: start time, seed, time zone, chosen variables.
+The pins of a plan are what a recording notes and a replay sets again: start time, seed, time zone and chosen variables.
 The clock and randomness are pinned inside Python processes (`process_startup`). Variables are set for all processes, in
-any language; the order of Python's sets and the zone of its clock depend on two of them.
+any language; the order of Python's sets and its time zone depend on two of them.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ INJECT_DIRECTORY = Path(__file__).parent / "inject"
 PROCESS_NAME = "REPLAYKIT_PART"
 """The environment variable that names a process's log, if the process that started it chose a name."""
 RECORDING = "REPLAYKIT_RECORDING"
-"""The environment variable that names the run that a program is recorded as."""
+"""The environment variable with the id of the run that a program is recorded as."""
 _FORMAT = 1
 
 
 class Mode(StrEnum):
-    """The mode of a plan: calls are recorded, or served."""
+    """Whether calls are recorded or served."""
 
-    RECORD = "record"  # they happen, and are written down
+    RECORD = "record"  # they happen and are recorded
     REPLAY = "replay"  # they are served from the tape
 
 
@@ -60,36 +60,36 @@ class ProgramPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Mode
     run_id: str
     store: str
-    """The absolute path of the store that the process logs are written to."""
+    """The absolute path of the store for the process logs."""
     durability: str = "process"
     redact: bool | None = None
-    """True when the process logs are redacted; None leaves it to the environment."""
+    """True to redact the process logs; None leaves it to the environment."""
     redact_as: str = ""
     """The store whose redaction rules and key apply, if it is another one."""
     proxy: str = ""
     """The proxy's address, such as `http://127.0.0.1:40123`; empty without a proxy."""
     token: str = ""
-    """The token that gives access to the proxy; empty if it needs none."""
+    """The token that gives access to the proxy; empty if none is needed."""
     upstreams: dict[str, str] = {}
     """The proxy's upstreams: name in its paths to real address."""
     endpoints: tuple[str, ...] = ()
-    """Those of them that the proxy answers for in another way than by HTTP: the processes leave them to it."""
+    """The upstreams that endpoints of the proxy answer for; processes leave these requests to it."""
     in_process: bool = True
-    """False in a replay whose recording was made at the proxy alone: then only that serves, and in Python processes
-    nothing but the pins and the guard holds."""
+    """False in a replay whose recording was made at the proxy alone: then only the proxy serves, and Python processes
+    just apply the pins and the guard."""
     is_tree: bool = False
-    """True when it is for the processes that an agent starts, and not for a program from its first process on."""
+    """True for the processes that an agent starts, rather than for a program from its first process on."""
     variables: dict[str, str] = {}
-    """Variables that every process of the program gets, even if it is started with a fresh environment."""
+    """Variables for every process of the program, even one that is started with a fresh environment."""
     working_directory: str = ""
     """The program's working directory: changed files are named relative to it."""
     pins: Pins = Pins()
     speed: float = 0.0
-    """The pace at which recorded responses are given; see `Session.speed`."""
+    """The pace of recorded responses; see `RunSession.speed`."""
 
 
 def write_plan(directory: Path, plan: ProgramPlan, world: World | None = None) -> None:
-    """Leave the plan where the processes of the program look for it."""
+    """Write the plan where the processes of the program look for it."""
     if world is not None:
         (directory / "world.json").write_bytes(msgspec.json.encode(world))
     partial = directory / "plan.partial"
@@ -98,7 +98,7 @@ def write_plan(directory: Path, plan: ProgramPlan, world: World | None = None) -
 
 
 def session_directory() -> Path:
-    """The directory that the environment names."""
+    """Return the directory that the environment names."""
     named = os.environ.get(SESSION)
     if not named:
         raise UsageError("no recording or replay is under way here", hint=f"${SESSION} names its directory.")
@@ -106,7 +106,7 @@ def session_directory() -> Path:
 
 
 def read_plan(directory: Path | None = None) -> tuple[ProgramPlan, World | None]:
-    """The plan in a directory, or in the one that the environment names."""
+    """Read the plan in a directory, or in the one that the environment names."""
     directory = directory or session_directory()
     try:
         plan = msgspec.json.decode((directory / "plan.json").read_bytes(), type=ProgramPlan)
@@ -121,7 +121,7 @@ _SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth|cookie|session
 _HASHES = "PYTHONHASHSEED"
 _ZONE = "TZ"
 _ZONES = "/zoneinfo/"
-_SEED_BITS = 32  # a longer number would look like that of a card now and then, and be redacted
+_SEED_BITS = 32  # a longer number would sometimes look like a card's, and be redacted
 _MOST_HASHES = 2**32
 
 
@@ -139,7 +139,7 @@ def new_pins(environment: Mapping[str, str], names: Iterable[str] = ()) -> Pins:
 
 
 def variables_of_pins(pins: Pins) -> dict[str, str]:
-    """The variables that the program is to have. Without a seed nothing holds the order of sets."""
+    """Return the variables to set for the program. Without a seed, the order of sets stays unpinned."""
     if pins.seed is None:
         return pins.environment
     seed = pins.seed if isinstance(pins.seed, int) else 0
@@ -149,8 +149,8 @@ def variables_of_pins(pins: Pins) -> dict[str, str]:
 def hash_seed(pins: Pins, environment: Mapping[str, str]) -> str:
     """Return the PYTHONHASHSEED for a process that runs an agent.
 
-    Where the recording had none, the order of its sets cannot be recovered: any order will do that is the same in
-    every replay.
+    If the recording had none, the order of its sets cannot be recovered; any order will do that is the same in every
+    replay.
     """
     known = pins.environment.get(_HASHES) or environment.get(_HASHES)
     return known or variables_of_pins(pins).get(_HASHES, "0")
@@ -166,7 +166,7 @@ def _checked_names(names: Iterable[str], environment: Mapping[str, str]) -> Iter
 
 
 def _zone() -> str:
-    """The name of the system's time zone, where it says it."""
+    """Return the name of the system's time zone, if it is known."""
     try:
         return os.readlink("/etc/localtime").partition(_ZONES)[2]
     except OSError:

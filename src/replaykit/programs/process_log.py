@@ -1,4 +1,4 @@
-"""A part: what one process of a program records, or is served, in the run that all of them make."""
+"""Process logs: what one process of a program records, or is served, in the run of all of them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from replaykit.store.writer import SQLiteWriter
 MAIN = "main"
 """The name of the program's first Python process: its calls have no path segment of their own."""
 PROXY = "proxy"
-"""The name of the proxy's log, which holds the calls of all processes that cannot record themselves."""
+"""The name of the proxy's log, with the calls of all processes that cannot record themselves."""
 SHIM = "mcp-"
-"""Names of parts begin so that stand before a server of another protocol."""
+"""The prefix of logs of shims, which stand in front of MCP servers."""
 
 
 def process_logs_prefix(run_id: str) -> str:
@@ -90,12 +90,12 @@ class ProcessLog:
         self.tape_calls: list[Call] = []
         """In a replay: the recorded calls that this process is served."""
         self.was_served: Callable[[str], bool] = lambda tool: False
-        """In a replay: tells whether a call of this tool was answered from the tape already."""
+        """In a replay: tells whether a call of this tool was already answered from the tape."""
         self.own_servers: OwnServers | None = None
         self.not_held: set[str] = set()
         """The sources of randomness the process used that a recording does not pin."""
-        # From the inside out: record or serve, then faults, then the names of upstreams. Faults see the names that the
-        # tape has, because the router is outermost.
+        # From the inside out: record or serve, then faults, then the names of upstreams. The router is outermost, so
+        # that faults see the names on the tape.
         replayer: _ProcessReplayer | None = None
         handler: Handler = self._recorder
         if plan.mode is Mode.REPLAY and world is not None:
@@ -107,7 +107,7 @@ class ProcessLog:
         self.handler = handler
         self.session = RunSession(handler, lineage=plan.run_id, cleaning=writer.cleaning)
         self.session.speed = plan.speed
-        # Requests to an endpoint of the proxy are recorded there, in the protocol that it speaks.
+        # An endpoint of the proxy records its requests itself, in the protocol that it speaks.
         place = base_address(urlsplit(plan.proxy).netloc, plan.token)
         self.session.elsewhere = tuple(f"{place}/{name}/" for name in plan.endpoints)
         if plan.mode is Mode.RECORD:
@@ -124,7 +124,7 @@ class ProcessLog:
         self.was_served = replayer.was_served
         self.session.is_foreign = replayer.tape.is_foreign
         self.session.order = turns_of(self.tape_calls)
-        # The proxy serves processes that have a clock of their own, and a speed is a request for real time.
+        # The proxy serves processes with clocks of their own, and a speed asks for real time.
         if self.name == PROXY or self._plan.speed or not self._plan.in_process:
             return
         order = RecordedOrder(self.tape_calls, world.tie_picks, world.held_up_s, world.after_calls_s)
@@ -133,7 +133,7 @@ class ProcessLog:
             self.order = replayer.order = self.session.order = order
 
     def leave_out_own_servers(self, directory: Path) -> None:
-        """Leave out requests to the program's own servers from now on. The directory is that of the session."""
+        """Leave out requests to the program's own servers from now on; `directory` is the session's."""
         self.own_servers = self.session.own = OwnServers(directory, self._plan, self._found_itself, self._recorded)
 
     def _found_itself(self, port: int) -> None:
@@ -143,14 +143,14 @@ class ProcessLog:
             )
 
     def add_deviation(self, text: str, kind: str = "network") -> None:
-        """Write down that the process did what no call of the tape accounts for."""
+        """Record something that the process did and that the tape does not account for."""
         self._note(Deviation(kind=kind, text=text))
 
     def _note(self, deviation: Deviation) -> None:
         self._writer.append(_deviation_note(deviation, next(self.session.numbers)))
 
     def refuse(self, what: str, caller: str) -> Divergence:
-        """Write down a call that belongs to no run, and give the error that stops it."""
+        """Record a call that belongs to no run, and return the error that stops it."""
         text = f"`{what}` was called outside of the run, in {self.name}, by {caller}"
         self.add_deviation(text, OUTSIDE)
         return Divergence(text, index=0, hint="Start what calls it inside of the run.")
@@ -177,7 +177,7 @@ class ProcessLog:
             after_calls_s=self._recorder.after_calls_s if self.name == MAIN else 0.0,
         )
         if chance == NO_CHANCE:
-            chance = NO_CHANCE  # the very object: only that is recognised as the default, and not written
+            chance = NO_CHANCE  # the same object: encoding recognises a default by identity
         header = msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance)
         try:
             if self._recorder.stopped:
@@ -191,8 +191,8 @@ class ProcessLog:
 class _DetachableWriter:
     """Writes a process log for as long as it exists in the store.
 
-    A process may outlive its program. Its log has been merged into the run by then, and the process goes on
-    as if nobody recorded it.
+    A process may outlive its program. By then its log has been merged into the run, and the process continues
+    unrecorded.
     """
 
     def __init__(self, writer: SQLiteWriter, store: SQLiteStore) -> None:
@@ -230,13 +230,12 @@ class _DetachableWriter:
 
 
 class _ProcessReplayer(Replayer):
-    """Serves a process its own part of the tape, and what the others leave of theirs; writes down what it does as it
-    does it."""
+    """Serves a process its own part of the tape, and the calls that others leave of theirs; logs events at once."""
 
     def __init__(self, world: World, name: str, writer: _DetachableWriter, claims: Path) -> None:
         rules = world.rules
         if name == PROXY and rules.mode is MatchMode.CAUSAL:
-            rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # it sees requests, and no paths
+            rules = msgspec.structs.replace(rules, mode=MatchMode.ARGS)  # the proxy sees requests without causal paths
         started_at = world.pins.started_at
         self.own_tape = Tape(_served_calls(world, name), name=world.case_id, started_at=started_at)
         is_shared = rules.mode in SHARED_MODES and not _is_stand_in(path_segment(name))
@@ -257,7 +256,7 @@ class _ProcessReplayer(Replayer):
         return self._log(call, answer, answer.duration_s)
 
     def _log(self, call: PendingCall, answer: CallAnswer, duration_s: float) -> CallAnswer:
-        # An answer off the tape has been looked through when the tape was made.
+        # An answer from the tape was redacted when the tape was made.
         recorded = answer if isinstance(answer, Call) and call.injected is None else None
         event = event_of(call, answer, duration_s)
         if self.world.notes_sources:
@@ -276,7 +275,7 @@ def recorded_calls(world: World) -> list[Call]:
 
 
 def calls_of_process(world: World, name: str) -> list[Call]:
-    """The recorded calls of one process, their paths as that process sees them."""
+    """Return the recorded calls of one process, with paths as that process sees them."""
     calls, own = recorded_calls(world), path_segment(name)
     if not own:
         return [call for call in calls if not call.path.startswith("/!")]
@@ -284,8 +283,8 @@ def calls_of_process(world: World, name: str) -> list[Call]:
 
 
 def _calls_of_others(world: World, name: str) -> list[Call]:
-    """The recorded calls of all processes but one, their paths as each of them saw them. Nobody shares what belongs to
-    the proxy or to a shim: each speaks for one place. Nor the time and chance: they are not what a process does."""
+    """Return the recorded calls of all other processes, with paths as each of them sees them. Calls of the proxy and of
+    shims are not shared: each speaks for one place. Neither are time and randomness, which are no work of a process."""
     others = []
     for call in recorded_calls(world):
         place = _process_segment(call)
@@ -299,8 +298,8 @@ def _inside_process(call: Call, place: str) -> Call:
 
 
 def _proxy_only_urls(world: World, plan: ProgramPlan) -> Callable[[str], bool]:
-    """Tell by its URL whether the proxy recorded a request, and no Python process did. Older recordings have requests
-    of http.client there."""
+    """Return a function that tells whether only the proxy recorded a URL, and no Python process. In older recordings
+    this is so for http.client."""
     at_proxy: set[str] = set()
     elsewhere: set[str] = set()
     for call in recorded_calls(world):
@@ -333,14 +332,14 @@ def _is_stand_in(place: str) -> bool:
 
 
 def is_recorded_at_proxy_only(world: World) -> bool:
-    """True when the recording was made at the proxy, and no process recorded itself. Servers and what was put before
-    them say nothing of that."""
+    """True if the recording was made at the proxy, and no process recorded itself. Shims are not counted: they record
+    in either case."""
     others = [event for event in world.calls if not is_mcp_event(event)]
     return bool(others) and all(_is_below(event.path, path_segment(PROXY)) for event in others)
 
 
 def is_mcp_event(event: AnyEvent) -> bool:
-    """True for what was asked of an MCP server: written down by a shim, or by the proxy in its place."""
+    """True for a request to an MCP server, recorded by a shim or by the proxy."""
     if event.path.startswith(path_segment(SHIM)):
         return True
     is_asked = isinstance(event, ToolCall) or (isinstance(event, Exchange) and event.name.startswith("MCP "))
@@ -348,7 +347,7 @@ def is_mcp_event(event: AnyEvent) -> bool:
 
 
 def _served_calls(world: World, name: str) -> list[Call]:
-    """Return the calls a process is served. If the recording was made without a proxy, the proxy serves all that went
+    """Return the calls for a process. If the recording was made without a proxy, the proxy serves everything that went
     over the wire."""
     own = calls_of_process(world, name)
     if name != PROXY:
@@ -358,7 +357,7 @@ def _served_calls(world: World, name: str) -> list[Call]:
         if _is_below(event.path, path_segment(PROXY)):
             if not is_mcp_event(event):
                 return own
-        # The answer to a model call that only a trace tells of can go over HTTP as well.
+        # A model call from a trace can be answered over HTTP as well.
         elif isinstance(event, LlmCall) or (isinstance(event, Call) and event.wire is not None):
             served.append(event)
     return served
@@ -379,7 +378,7 @@ def _claim_name(store: SQLiteStore, plan: ProgramPlan, names: Iterator[str]) -> 
             metadata_json=raw({"part": name, "pid": os.getpid()}),
         )
         try:
-            # In a replay the proxy is in the process that reports: what is lost with it is missed by nobody.
+            # In a replay, the proxy lives in the process that reports: nobody misses what is lost with it.
             return header, store.begin(header, lazily=name == PROXY and plan.mode is Mode.REPLAY)
         except RunExists:
             continue
@@ -387,13 +386,13 @@ def _claim_name(store: SQLiteStore, plan: ProgramPlan, names: Iterator[str]) -> 
 
 
 def numbered_names(name: str) -> Iterator[str]:
-    """`name#0`, `name#1`, … for processes that are alike."""
+    """Yield `name#0`, `name#1`, … for similar processes."""
     for number in itertools.count():
         yield f"{name}#{number}"
 
 
 def python_names(script: str) -> Iterator[str]:
-    """The names a Python process may bear: the first one is the program itself."""
+    """Yield the names for a Python process; the first one is for the program itself."""
     yield MAIN
     yield from numbered_names(script)
 

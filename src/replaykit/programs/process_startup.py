@@ -1,6 +1,6 @@
-"""Inside a Python process of a recorded or replayed program: take part from its first line to its last.
+"""Inside a Python process of a recorded or replayed program: join the run from the first line to the last.
 
-What is to hold in such a process while it takes part is entered in one place, `_Participation._enter`.
+Everything that holds in such a process is set up in one place, `_Participation._enter`.
 """
 
 from __future__ import annotations
@@ -42,43 +42,43 @@ from replaykit.seam.guard import Guard
 from replaykit.seam.unrecorded import watching
 
 ALONE = "REPLAYKIT_ALONE"
-"""Set for processes of ReplayKit's own, which take part in another way."""
+"""Set for ReplayKit's own processes, which join a run in other ways."""
+# This process's participation in the run; empty until it joins.
 _participations: list[_Participation] = []
-"""This process's participation in the run; empty until it joins."""
 
 
 def start() -> None:
-    """Take part in the run that the environment names. A plan that cannot be read ends the process: going on without
-    it would do for real what should be served."""
+    """Join the run that the environment names. An unreadable plan ends the process: continuing would do for real what
+    should be served."""
     if os.environ.get(ALONE) or _is_resource_tracker() or _is_shim():
         return
     directory = session_directory()
     if os.environ.get(RECORDING) and not directory.is_dir():
-        return  # the recording is over: whoever started this process has outlived it
+        return  # the recording is over, and this process's parent has outlived it
     _join_run(directory)
 
 
 def join() -> None:
-    """Take part in the run that a process was started for, now that it can make calls of that run.
+    """Join the run that this process was started for, now that it can make calls.
 
-    The processes of a program do so from their first line on. Those that `rk.record` follows do it when they import
-    ReplayKit, and so do those that ignore the start-up file.
+    The processes of a program join from their first line on. Those that `rk.record` follows, and those that ignore the
+    start-up file, join when they import ReplayKit.
     """
     if os.environ.get(SESSION):
-        # Where the start-up file was left out on purpose, the processes of the program take no part themselves.
+        # Without the start-up file, which is left out on purpose, the program's processes do not join.
         if str(INJECT_DIRECTORY) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
             start()
         return
     directory = Path(os.environ[RECORDED_TREE])
     if _is_replaykit_process():
-        del os.environ[RECORDED_TREE]  # it begins a run of its own, and so do its children
+        del os.environ[RECORDED_TREE]  # it starts a run of its own, and so do its children
     elif directory.is_dir() and not _is_resource_tracker():
         _join_run(directory)
 
 
 def _join_run(directory: Path) -> None:
     if _participations:
-        return  # by the start-up file, or by importing ReplayKit, whichever was first
+        return  # by the start-up file or the import of ReplayKit, whichever came first
     try:
         plan, world = read_plan(directory)
         try:
@@ -93,7 +93,7 @@ def _join_run(directory: Path) -> None:
 
 
 def _warn(text: str) -> None:
-    from replaykit.terminal import visible_lines  # noqa: PLC0415 (only where something is wrong)
+    from replaykit.terminal import visible_lines  # noqa: PLC0415 (only for errors)
 
     sys.stderr.write(visible_lines(f"replaykit: {text}\n"))
 
@@ -121,14 +121,14 @@ class _Participation:
         self._process_log.leave_out_own_servers(self._directory)
         session.resalt = self._resalt
         if self._plan.is_tree:
-            for variable in self._plan.variables:  # they are for programs that cannot stop their connections themselves
+            for variable in self._plan.variables:  # for programs that cannot stop their own connections
                 os.environ.pop(variable, None)
         session.begins_with_run = isinstance(self._plan.pins.seed, str) and not self._plan.is_tree
         session.is_elsewhere = True
         session.gives_way = self._plan.is_tree and not replays
         session.make_tree = lambda: ChildProcessTree(self._directory, self._plan, self._process_log.name, session)
         serves = self._plan.in_process
-        # By way of `self`, here and below: a forked child has another process log.
+        # Via `self`, here and below: a forked child has another process log.
         if replays:
             session.refuse = lambda what, caller: self._process_log.refuse(what, caller)
         if self._world is not None and (serves or not self._world.is_live):
@@ -145,7 +145,7 @@ class _Participation:
             entered.enter_context(watching_emissions())
         elif self._world is not None:
             entered.enter_context(self._watching_leftovers(self._world))
-        # Last of all: from here on calls are recorded or served.
+        # Last, because calls are recorded or served from here on.
         if serves:
             entered.enter_context(session.active())
         if serves and self._process_log.order is not None:
@@ -161,7 +161,7 @@ class _Participation:
         self._process_log.add_deviation(text)
 
     def _renew(self) -> None:
-        """In a forked child: the same session, written to a part of its own."""
+        """Continue in a forked child: in the same session, with a log of its own."""
         session = self._process_log.session
         if self._plan.mode is Mode.RECORD and not self._directory.is_dir():
             session.handler = Nobody()  # the recording is over
@@ -198,12 +198,12 @@ def _script_name() -> str:
 
 
 def _is_resource_tracker() -> bool:
-    """True for the process that `multiprocessing` starts to tidy up after the others: it does nothing of its own."""
+    """True for the process with which `multiprocessing` tidies up; it runs none of the program's code."""
     return any("multiprocessing.resource_tracker" in argument for argument in sys.orig_argv)
 
 
 def _is_replaykit_process() -> bool:
-    """True for the command `replaykit`, and for a process that it has started to run an agent."""
+    """True for the command `replaykit`, and for a process that it started to run an agent."""
     if any("replaykit.candidates" in word for word in sys.orig_argv):
         return True
     return "replaykit" in map(_program_name, sys.orig_argv[:3])
@@ -214,7 +214,7 @@ def _program_name(word: str) -> str:
 
 
 def _is_shim() -> bool:
-    """True for `replaykit mcp`, which takes part by itself, for the server that it stands before."""
+    """True for `replaykit mcp`, which records the server behind it by itself."""
     words = sys.orig_argv[1:]
     names = list(map(_program_name, words))
     if "replaykit" not in names:

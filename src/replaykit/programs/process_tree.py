@@ -1,7 +1,7 @@
 """The processes that an agent starts, while it is recorded by `rk.record` or replayed in a process of its own.
 
-They meet what the processes of a whole program meet: a plan in a directory, a part for each, a tape that all of them
-share. The directory is made when the first of them is started; a run that starts none pays nothing.
+They work like the processes of a whole program: with a plan in a directory, a log for each, and a shared tape. The
+directory is created when the first of them starts, so a run that starts none pays nothing.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from replaykit.programs.child_sandboxes import ChildSandboxes
 
 _PYTHONPATH = "PYTHONPATH"
+# The exit code of a forked process that could not be isolated.
 _NOT_ISOLATED = 70
-"""The exit code of a forked process that could not be isolated."""
 
 
 class RunInProgress(Protocol):
@@ -73,7 +73,7 @@ class RunInProgress(Protocol):
 
 
 class PoolJob(msgspec.Struct):
-    """A function call in a pool's process, recorded as part of the run. It finds the plan wherever it is unpickled."""
+    """A function call in a pool's process, recorded as part of the run; it carries the plan's path when pickled."""
 
     _directory: str
     _name: str
@@ -84,30 +84,30 @@ class PoolJob(msgspec.Struct):
             return fn(*args, **kwargs)
 
     def item(self, number: int) -> PoolJob:
-        """The job for one of several items."""
+        """Return the job for one of several items."""
         return PoolJob(self._directory, f"{self._name}.{number}", self._mode)
 
 
 class _UnconfinedTree:
-    """The answers of a tree whose processes are in no sandbox of its own."""
+    """The defaults for a tree without sandboxes of its own."""
 
     def forked(self) -> None:
-        """Nothing: the child sees to itself."""
+        """Do nothing: the child handles the fork."""
 
     def confines(self) -> bool:
-        """False: whoever started this process has shut it in, or nobody has."""
+        """Return False: this process is confined from outside, or not at all."""
         return False
 
     def note(self, text: str) -> None:
-        """Nothing: there is no sandbox to say something of."""
+        """Do nothing: there is no sandbox to report on."""
 
     def entrance(self, *, outlives: bool = False) -> Entrance | None:
-        """No sandbox."""
+        """Return None: there is no sandbox."""
         return None
 
 
 class ChildProcessTree(_UnconfinedTree):
-    """The processes that one process of a program starts: they belong to the same plan."""
+    """The processes that one process of a program starts, under the same plan."""
 
     def __init__(
         self, directory: Path, plan: ProgramPlan, name: str, session: RunSession, *, is_job: bool = False
@@ -119,7 +119,7 @@ class ChildProcessTree(_UnconfinedTree):
         self.session = session
 
     def environment(self, environment_before: Mapping[Any, Any], name: str) -> dict[Any, Any]:
-        """The variables that lead to the plan, and what else the program's processes have."""
+        """Return an environment with the plan, and with the program's own variables."""
         variables = {**self._plan.variables, **_plan_variable(self._directory, self._plan)}
         if self._plan.is_tree:
             variables[PROCESS_NAME] = f"{self._name}|{name}"
@@ -128,12 +128,12 @@ class ChildProcessTree(_UnconfinedTree):
         )
 
     def job(self, name: str) -> PoolJob:
-        """A job in a process of a pool."""
+        """Return a job for a process of a pool."""
         place = name if self._name == MAIN else f"{self._name}|{name}"
         return PoolJob(str(self._directory), place, self._plan.mode)
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
-        """A forked child of a job goes on as a part of its own; for a process `start` has arranged that."""
+        """Give a job's forked child a log of its own; for a process, `start` has arranged that."""
         if not self._is_job:
             return None
         return lambda: self._renew(f"{self._name}|{name}")
@@ -144,11 +144,11 @@ class ChildProcessTree(_UnconfinedTree):
         self.session.resalt(name)
 
     def close(self) -> None:
-        """The processes end by themselves."""
+        """Do nothing: the processes end by themselves."""
 
 
 class _PlannedTree(_UnconfinedTree):
-    """A plan in a directory of its own, from the first process that is started to the end of the run."""
+    """A plan in a directory of its own, from the first process to the end of the run."""
 
     mode: Mode
 
@@ -157,7 +157,7 @@ class _PlannedTree(_UnconfinedTree):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._own_name = ""  # of a forked child, before the names of what it starts
+        self._own_name = ""  # in a forked child: the prefix of its children's names
         self._place: Path | None = None
 
     def _plan(self, directory: Path) -> tuple[ProgramPlan, World | None]:
@@ -177,7 +177,7 @@ class _PlannedTree(_UnconfinedTree):
             return self._place
 
     def environment(self, environment_before: Mapping[Any, Any], name: str) -> dict[Any, Any]:
-        """The variables of a process that is started."""
+        """Return the environment for a new process."""
         directory = self.directory()
         plan = read_plan_cached(str(directory))[0]
         name = self._name_of(name)
@@ -189,11 +189,11 @@ class _PlannedTree(_UnconfinedTree):
         return {}
 
     def job(self, name: str) -> PoolJob:
-        """A job in a process of a pool."""
+        """Return a job for a process of a pool."""
         return PoolJob(str(self.directory()), self._name_of(name), self.mode)
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
-        """The child of a fork goes on as a part of its own."""
+        """Return a function that gives a forked child a log of its own."""
         directory, own = self.directory(), self._name_of(name)
 
         def renew() -> None:
@@ -211,9 +211,9 @@ class _PlannedTree(_UnconfinedTree):
         raise NotImplementedError
 
     def close(self) -> None:
-        """The run has ended."""
+        """Collect the logs, and remove the directory."""
         if os.getpid() != self._owner:
-            return  # the child of a fork leaves the directory to its parent
+            return  # a forked child leaves the directory to its parent
         with self._lock:
             place, self._place = self._place, None
         if place is None:
@@ -228,13 +228,13 @@ class _PlannedTree(_UnconfinedTree):
 
 
 class _ForkState(threading.local):
-    """The entrance for the child of the fork that this thread is making."""
+    """The sandbox of the child that this thread is forking."""
 
     entrance: Entrance | None = None
 
 
 class ReplayedTree(_PlannedTree):
-    """The processes of a run that is replayed in this process: each is served from the one tape."""
+    """The processes of a run that is replayed in this process, all served from one tape."""
 
     mode = Mode.REPLAY
 
@@ -268,7 +268,7 @@ class ReplayedTree(_PlannedTree):
         world = self._replayer.world
         level = self._sandbox_level()
         if level is not None:
-            from replaykit.programs.child_sandboxes import ChildSandboxes  # noqa: PLC0415 (for Linux alone)
+            from replaykit.programs.child_sandboxes import ChildSandboxes  # noqa: PLC0415 (Linux only)
 
             self._sandboxes = ChildSandboxes(level, world)
         if is_closed(world):
@@ -278,32 +278,32 @@ class ReplayedTree(_PlannedTree):
         self._replayer.share(lambda matcher: SharedMatcher.shared(matcher, directory / "taken"))
 
     def _sandbox_level(self) -> IsolationLevel | None:
-        """The level of the sandboxes for child processes; None where this process is in one, or calls are made live."""
+        """Return the level of child sandboxes; None if this process is in one, or calls are live."""
         if self._replayer.is_alone or self._replayer.world.is_live or os.getpid() != self._owner:
             return None
-        with own_forks():  # what the machine offers is found out by trying
+        with own_forks():  # support is found out by forking
             return sandbox_level(IsolationLevel.FULL)
 
     def confines(self) -> bool:
-        """True where the processes are shut in."""
+        """True if the processes are confined."""
         self.directory()
         return self._sandboxes is not None and os.getpid() == self._owner
 
     def note(self, text: str) -> None:
-        """Note something about how the processes are shut in."""
+        """Note something about the confinement."""
         if self._sandboxes is not None:
             self._sandboxes.notes.append(text)
 
     def entrance(self, *, outlives: bool = False) -> Entrance | None:
-        """Prepare the sandbox of a process that is about to be started; None where there is none."""
+        """Prepare the sandbox of a process that is about to start; None if there is none."""
         directory = self.directory()
         if self._sandboxes is None or os.getpid() != self._owner:
-            return None  # a forked child is in a sandbox, and so is what it starts
+            return None  # a forked child is in a sandbox, and so are its own children
         ports = () if self._refused is None else (self._refused.port,)
         return self._sandboxes.entrance([str(directory), *self.session.own_paths], ports, outlives=outlives)
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
-        """The child of a fork goes on as a part of its own, in a sandbox where there is one."""
+        """Return a function that gives a forked child a log of its own, in a sandbox if there is one."""
         renew = super().forking(name, inside_call=inside_call)
         entrance = None if inside_call else self.entrance(outlives=is_pool_worker())
         self._forking.entrance = entrance
@@ -320,7 +320,7 @@ class ReplayedTree(_PlannedTree):
         return enter_and_renew
 
     def forked(self) -> None:
-        """Say, in the parent and the same thread, that the fork was made."""
+        """Note that the fork was made; called in the parent, in the same thread."""
         entrance, self._forking.entrance = self._forking.entrance, None
         if entrance is not None:
             entrance.begin()
@@ -349,13 +349,13 @@ class ReplayedTree(_PlannedTree):
                 deviations.append(msgspec.structs.replace(deviation, text=text))
         if self._sandboxes is not None:
             named = [*self._replayer.deviations, *deviations]
-            self._replayer.isolation, found = self._sandboxes.close(named)
-            deviations += found
+            self._replayer.isolation, more_deviations = self._sandboxes.close(named)
+            deviations += more_deviations
         self._replayer.gathered(_renumbering(own, whole), whole.events, deviations)
 
 
 class RecordedTree(_PlannedTree):
-    """The processes of a run that is recorded in this process: each writes its own log beside the run."""
+    """The processes of a run that is recorded in this process; each writes its own log beside the run."""
 
     mode = Mode.RECORD
 
@@ -379,7 +379,7 @@ class RecordedTree(_PlannedTree):
         return plan, None
 
     def _renew(self, directory: Path, name: str, *, inside_call: bool) -> None:
-        # What a tool does in processes of its own is inside of the tool's call, which is recorded as a whole.
+        # A tool's call is recorded as a whole, with everything that its own processes do.
         self.session.is_elsewhere = self.session.gives_way = True
         self.session.go_on_in_child(Nobody() if inside_call else _LazyProcessLog(directory, name))
         self.session.resalt(name)
@@ -422,7 +422,7 @@ class _LazyProcessLog:
         return self._process_log().handler
 
     def add_deviation(self, text: str) -> None:
-        """Write down that the process did what no call of the tape accounts for."""
+        """Record something that the process did and that the tape does not account for."""
         self._process_log().add_deviation(text)
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
@@ -440,12 +440,12 @@ class _LazyProcessLog:
 
 @lru_cache(maxsize=4)
 def read_plan_cached(directory: str) -> tuple[ProgramPlan, World | None]:
-    """The plan in a directory. It does not change, and a pool's worker needs it for every job."""
+    """Read the plan in a directory, cached: it does not change, and a pool's worker needs it for every job."""
     return read_plan(Path(directory))
 
 
 def candidate_names(name: str) -> Iterator[str]:
-    """The name, or that with a number where another process bears it."""
+    """Yield the name, then numbered ones in case another process has it."""
     return chain((name,), numbered_names(name))
 
 
@@ -455,7 +455,7 @@ def _recorded_job(directory: str, name: str, mode: Mode) -> Iterator[None]:
     if not Path(directory).is_dir():
         if mode is Mode.REPLAY:
             raise Divergence(f"the job {name!r} was started after its replay had ended", index=0)
-        yield  # the recording is over: whoever waits for the job has outlived it
+        yield  # the recording is over, and the caller of the job has outlived it
         return
     plan, world = read_plan_cached(directory)
     process_log = ProcessLog.open(plan, world, candidate_names(name))
@@ -479,7 +479,7 @@ def _recorded_job(directory: str, name: str, mode: Mode) -> Iterator[None]:
 
 
 def pinned_process(plan: ProgramPlan, process_log: ProcessLog) -> Any:
-    """The pins of a process. A recording holds only chance: its clock and variables are real."""
+    """Apply the pins to this process. A recording pins only randomness: its clock and variables are real."""
     replays = plan.mode is Mode.REPLAY
     pins = plan.pins if replays else Pins(seed=plan.pins.seed)
     return pinned(pins, process_log.name, keys=replays, not_held=process_log.not_held)
@@ -487,7 +487,7 @@ def pinned_process(plan: ProgramPlan, process_log: ProcessLog) -> Any:
 
 @contextmanager
 def _only_active_session(session: RunSession) -> Iterator[None]:
-    """No other run is under way here meanwhile: a pool's worker does one job at a time."""
+    """Suspend other runs in this process: a pool's worker does one job at a time."""
     others = active_sessions[:]
     active_sessions.clear()
     try:
@@ -505,9 +505,9 @@ def _child_environment(
     environment_before: Mapping[Any, Any], variables: Mapping[str, str], *, searched: bool
 ) -> dict[Any, Any]:
     changed = {**environment_before, **variables}
-    if searched:  # Python finds the start-up file first
+    if searched:  # so that Python finds the start-up file first
         before = environment_before.get(_PYTHONPATH)
-        if not before and not isinstance(environment_before, os._Environ):  # which refuses names that are bytes
+        if not before and not isinstance(environment_before, os._Environ):  # os.environ raises for names that are bytes
             before = environment_before.get(_PYTHONPATH.encode())
         places = [str(INJECT_DIRECTORY)]
         if before:
@@ -517,7 +517,7 @@ def _child_environment(
 
 
 def _renumbering(own: TraceRun, whole: TraceRun) -> dict[int, int]:
-    """The numbers of this process's own events, before and after they were put together with the others."""
+    """Return the numbers of this process's own events before the merge, with those after it."""
     before = sorted(own.events, key=lambda event: (event.at, event.seq))
     after = [event for event in whole.events if not event.path.startswith("/!")]
     return {old.seq: new.seq for old, new in zip(before, after, strict=True)}

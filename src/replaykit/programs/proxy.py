@@ -1,8 +1,8 @@
-"""The proxy: a server on the loopback interface that stands between a program and the APIs it asks.
+"""The proxy: a server on the loopback interface between a program and the APIs it uses.
 
 It speaks plain HTTP to the program, and forwards to its upstreams. Each request is a call in the proxy's own process
-log. It runs in a thread with its own event loop. The port is open before the server is: in a replay that has no pace
-to keep, an early client waits a moment, and the launch does not wait for the imports.
+log. It runs in a thread with its own event loop. The port is open before the server is: in a replay without a pace to
+keep, an early client waits a moment, and the launch does not wait for the imports.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _BACKLOG = 512
 _START_S = 20.0  # for the server to start on a very busy machine
 HEAD_S = 30.0  # for the head of the first request on a connection
-_GRACE_S = 0.2  # for responses that are under way when the program has ended
+_GRACE_S = 0.2  # for responses in progress after the program's end
 
 
 ServeSandbox: TypeAlias = "Callable[[Sandbox], None]"
@@ -45,7 +45,7 @@ ServeSandbox: TypeAlias = "Callable[[Sandbox], None]"
 
 
 def open_port() -> socket.socket:
-    """A port of this machine that listens already."""
+    """Open a listening port on the loopback interface."""
     return socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
 
 
@@ -62,22 +62,22 @@ def running_proxy(
     endpoints: MakeEndpoints | None = None,
     directory: Path | None = None,
 ) -> Iterator[ServeSandbox]:
-    """Serve the port during the block; yield a function that serves the same port in a sandbox. An error inside the
+    """Serve the port for the length of the block; yield a function that serves it in a sandbox too. An error inside the
     proxy is raised at the end.
 
-    `endpoints` answer for some upstreams in a way of their own. `directory` is that of the session.
+    `endpoints` answer for some upstreams in their own ways. `directory` is the session's.
     """
     with port:
         process_log = ProcessLog.open(plan, world, iter([PROXY]))
         if directory is not None:
             process_log.leave_out_own_servers(directory)
         if plan.mode is Mode.RECORD:
-            process_log.session.unrecorded = UnrecordedLog(process_log.session)  # for what it refuses
+            process_log.session.unrecorded = UnrecordedLog(process_log.session)  # for refused requests
         thread = _ProxyThread(port, plan, process_log, endpoints or (lambda process_log, send: {}))
         thread.has_work = world is None or any(event.path.startswith(path_segment(PROXY)) for event in world.calls)
         thread.start()
         if world is None or (thread.has_work and _keeps_pace(process_log.tape_calls)):
-            thread.is_serving.wait(_START_S)  # else a program with little patience would give up before it is heard
+            thread.is_serving.wait(_START_S)  # otherwise an impatient program could give up before it is served
         try:
             yield thread.serve_inside
         finally:
@@ -88,12 +88,12 @@ def running_proxy(
 
 
 def _keeps_pace(calls: Sequence[Call]) -> bool:
-    """True when responses have to come in time."""
+    """True if responses have to come at recorded times."""
     return not all(call.complete for call in calls) or bool(overlapping(spans_of(calls)))
 
 
 class _ProxyThread(threading.Thread):
-    """The thread of the server. It imports aiohttp only when somebody connects, or when it is known to have work."""
+    """The thread of the server. It imports aiohttp only when a client connects, or if it is known to have work."""
 
     def __init__(
         self, port: socket.socket, plan: ProgramPlan, process_log: ProcessLog, endpoints: MakeEndpoints
@@ -103,19 +103,19 @@ class _ProxyThread(threading.Thread):
         self._plan = plan
         self._process_log = process_log
         self._endpoints = endpoints
-        # Wakes the thread: a byte for each further socket to listen on; closing it ends the server.
+        # Wakes the thread: one byte for each further socket to listen on; closing it ends the server.
         self._wakeup_receiver, self._wakeup_sender = socket.socketpair()
         self._listeners = [port]
         self._further: deque[socket.socket] = deque()
         self._sandbox: Sandbox | None = None
         self.has_work = True
-        """False when it may well be that nobody comes, and that all the imports would be for nothing."""
+        """False if the proxy may get no requests at all, so that its slow imports can wait."""
         self.is_serving = threading.Event()
-        """Set when requests are answered, and when that will never be."""
+        """Set once requests are answered, or never will be."""
         self.failure: Exception | None = None
 
     def serve_inside(self, sandbox: Sandbox) -> None:
-        """Serve the processes in a sandbox as well; servers of this machine are those in the sandbox from here on."""
+        """Also serve the processes in a sandbox, whose network replaces this machine's loopback from now on."""
         if not sandbox.has_own_network():
             return
         self._sandbox = sandbox
@@ -126,14 +126,14 @@ class _ProxyThread(threading.Thread):
             self._wakeup_sender.send(b"+")
 
     def _new_socket(self, address: AddrInfoType) -> socket.socket:
-        """Make the socket for a connection to an upstream: where that is this machine, in the program's network."""
+        """Create the socket for a connection to an upstream: in the program's network if that is on this machine."""
         family, kind, protocol, _, place = address
         if self._sandbox is not None and is_loopback(str(place[0])):
             return self._sandbox.new_socket(family)
         return socket.socket(family, kind, protocol)
 
     def stop(self) -> None:
-        """End the server, and wait until it has ended."""
+        """End the server, and wait for it."""
         self._wakeup_sender.close()
         self.join()
         self._wakeup_receiver.close()
@@ -146,7 +146,7 @@ class _ProxyThread(threading.Thread):
                 import asyncio  # noqa: PLC0415 (slow to import)
 
                 asyncio.run(self._serve())
-        except Exception as error:  # noqa: BLE001 (handed to whoever ends the proxy)
+        except Exception as error:  # noqa: BLE001 (re-raised by `running_proxy`)
             self.failure = error
             self._port.close()
         finally:
@@ -214,7 +214,7 @@ class _ProxyThread(threading.Thread):
 
 
 def _silent() -> logging.Logger:
-    """Return a logger that writes nothing: malformed requests are answered, and are not the user's concern."""
+    """Return a logger that writes nothing: malformed requests get an answer, and do not concern the user."""
     import logging  # noqa: PLC0415 (aiohttp has imported it by now)
 
     logger = logging.getLogger("replaykit.proxy")

@@ -1,12 +1,12 @@
-"""Addresses at the proxy: the token that gives access to it, and requests named by their upstream.
+"""Addresses at the proxy: its access token, and requests named by their upstream.
 
-Only the processes of the program are handed the token. Without one, any process of this machine could use the proxy to
-reach what this user reaches, and read or add to a recording. SDKs that are led to an upstream have the token in the
-path of its address: each of them keeps a path, and credentials in an address would take the place of their own.
-Clients that take the proxy for their forward proxy send it as the password of the proxy, as they would to any other.
+Only the processes of the program get the token. Without one, any process of this machine could use the proxy to reach
+what this user can reach, and read or extend a recording. SDKs get the token in the path of an upstream's address: all
+of them preserve a path, while credentials in the address would replace their own. Clients that use the proxy as a
+forward proxy send the token as its password.
 
-The proxy's own port differs in every run. `POST 127.0.0.1:40123/openai/files` is `POST openai/files` in the log and on
-the tape, so that a recording made through one address is found again through another.
+The proxy's port differs in every run. `POST 127.0.0.1:40123/openai/files` becomes `POST openai/files` in the log and on
+the tape, so that a recording made through one address is found through another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ USER = "replaykit"
 CHALLENGE = 'Basic realm="replaykit"'
 _SEGMENT = re.compile(r"/(replaykit-[0-9a-f]{32})(?=/)")
 UPSTREAM = "x-replaykit-upstream"
-"""The response header by which the proxy says which upstream answered; it is recorded with the others."""
+"""The response header in which the proxy names the upstream; it is recorded with the others."""
 _LOCATION = "location"
 _EXCHANGE = str(Exchange.__struct_config__.tag)
 _ANTHROPIC = "https://api.anthropic.com"
@@ -41,7 +41,7 @@ _HOP_BY_HOP = frozenset(
 
 
 def new_token() -> str:
-    """Return a token for one recording or replay; redaction knows its form."""
+    """Return a token for one recording or replay, in a form that redaction knows."""
     return f"replaykit-{os.urandom(16).hex()}"
 
 
@@ -53,39 +53,39 @@ def base_address(proxy: str, token: str) -> str:
 
 
 def forward_address(proxy: str, token: str) -> str:
-    """Return the address of the proxy with the credentials that a forward proxy is sent."""
+    """Return the address of the proxy with the credentials for a forward proxy."""
     if token:
         return proxy.replace("://", f"://{USER}:{token}@", 1)
     return proxy
 
 
 def token_of(path: str) -> str:
-    """Return the token that a path begins with; nothing where there is none."""
+    """Return the token at the start of a path; empty if there is none."""
     match = _SEGMENT.match(path)
     return match[1] if match else ""
 
 
 def without_token(path: str) -> str:
-    """Return the path without the token that it may begin with."""
+    """Return the path without a token at its start."""
     if token := token_of(path):
         return path[len(token) + 1 :]
     return path
 
 
 def is_authorized(token: str, path: str, headers: Mapping[str, str]) -> bool:
-    """Return True when a request holds the token, in its path or as credentials."""
-    first = path[1 : len(token) + 1]  # without a search: every request comes here
+    """Return True if a request holds the token, in its path or as credentials."""
+    first = path[1 : len(token) + 1]  # without a regular expression: this runs for every request
     return not token or _is_same(first.encode("utf-8", "replace"), token) or has_credentials(token, headers)
 
 
 def has_credentials(token: str, headers: Mapping[str, str]) -> bool:
-    """Return True when the headers hold the token as credentials."""
+    """Return True if the headers hold the token as credentials."""
     credentials = (headers.get("proxy-authorization", ""), headers.get("authorization", ""))
     return not token or any(_is_same(_password(value), token) for value in credentials if value)
 
 
 def is_our_authorization(name: str, value: str) -> bool:
-    """Return True for a header that holds a token of ours: it is for the proxy alone."""
+    """Return True for a header with a token of ours, which is for the proxy alone."""
     return name.lower() == "authorization" and bool(token_of(f"/{_password(value).decode('latin-1')}/"))
 
 
@@ -95,7 +95,7 @@ def _is_same(received: bytes, token: str) -> bool:
 
 @cache
 def _compare() -> Callable[[bytes, bytes], bool]:
-    from hmac import compare_digest  # noqa: PLC0415 (brings in hashlib, and only the proxy compares)
+    from hmac import compare_digest  # noqa: PLC0415 (imports hashlib, and only the proxy compares)
 
     return compare_digest
 
@@ -111,7 +111,7 @@ def _password(value: str) -> bytes:
 
 
 def end_to_end_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers without those that speak of one connection only, and without the mark."""
+    """Return the headers without those for one connection, and without our own."""
     pairs = list(headers)
     named = [value for name, value in pairs if name.lower() == "connection"]
     if named:
@@ -124,7 +124,7 @@ def end_to_end_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, st
 
 
 def headers_for_program(path: str, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers of a response to a request for that path. A way to an upstream gets the token of the path."""
+    """Return the headers of a response to this path; redirects to an upstream get the token of the path."""
     names = [name.lower() for name, _ in headers]
     token = token_of(path)
     if not token or _LOCATION not in names or UPSTREAM not in names:
@@ -138,18 +138,18 @@ def headers_for_program(path: str, headers: list[tuple[str, str]]) -> list[tuple
 
 
 def split_target(target: str, upstreams: Mapping[str, str]) -> tuple[str, str]:
-    """The upstream that a request to the proxy is for, and the rest of its path with the query."""
+    """Return the upstream of a request to the proxy, and the rest of its path with the query."""
     path, mark, query = without_token(target).removeprefix("/").partition("?")
     name, slash, rest = path.partition("/")
     rest = f"{slash}{rest}{mark}{query}"
-    # Some SDKs take the address to hold the version, others add it: both mean the same API.
+    # Some SDKs expect the version in the address, others add it: both mean the same API.
     if upstreams.get(name) == _ANTHROPIC and not rest.startswith("/v1/"):
         rest = f"/v1{rest}"
     return name, rest
 
 
 def upstream_address(url: str, proxy: str, upstreams: Mapping[str, str]) -> str:
-    """The address that one of the proxy's stands for; any other as it is."""
+    """Return the upstream's address for one of the proxy; any other unchanged."""
     if not proxy or not url.startswith(f"{proxy}/"):
         return url
     name, rest = split_target(url.removeprefix(proxy), upstreams)
@@ -160,8 +160,8 @@ def upstream_address(url: str, proxy: str, upstreams: Mapping[str, str]) -> str:
 
 
 def proxied_location(location: str, address: str, name: str, base: str) -> str:
-    """Return a redirect's target as seen through the proxy: an address below the upstream's own becomes a path of
-    the proxy, the same at any port; any other stays absolute, since a bare path would be requested from the proxy."""
+    """Return a redirect's target as seen through the proxy. An address below the upstream becomes a path, which is
+    valid at any port; any other stays absolute, since the proxy would get requests for a bare path."""
     try:
         target, own = urlsplit(urljoin(address, location)), urlsplit(base)
     except ValueError:
@@ -175,7 +175,7 @@ def proxied_location(location: str, address: str, name: str, base: str) -> str:
 
 
 class UpstreamRouter:
-    """A handler that hands on to another, with the proxy's own address taken out of what is written."""
+    """A handler in front of another one that removes the proxy's own address from everything recorded."""
 
     def __init__(
         self, handler: Handler, proxy: str, upstreams: Mapping[str, str], recorded: Collection[str] = ()
@@ -203,7 +203,7 @@ class UpstreamRouter:
         return self._handler.amend(step, state)
 
     def _name(self, name: str) -> str:
-        """The name by the upstream; by its address, where the tape was recorded without a proxy."""
+        """Return the name by upstream; by address if the tape was recorded without a proxy."""
         method, _, place = name.partition(self._place)
         if method == name:
             return name
@@ -227,7 +227,7 @@ class UpstreamRouter:
         return msgspec.structs.replace(wire, url=url, headers=tuple(headers))
 
     def _without_token(self, url: str) -> str:
-        """A URL of the proxy that stands for no known address, without the token."""
+        """Return a URL of the proxy for an unknown address without its token; any other unchanged."""
         if not url.startswith(f"{self._proxy}/"):
             return url
         return self._proxy + without_token(url.removeprefix(self._proxy))

@@ -1,4 +1,4 @@
-"""Requests at the proxy: served from the tape, or passed on to their upstream and written down as they are answered."""
+"""Requests at the proxy: served from the tape, or forwarded to their upstream and recorded."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from replaykit.seam.scope import Scope
 from replaykit.wire.routes import api_of
 
 WHOLE_QUESTION = 64 * 1024 * 1024
-"""A model's request is held up to here: it is matched by what it asks, which takes all of it."""
+"""The largest request to a model that is held in memory: matching needs the whole of it."""
 
 _BOUNDARY = re.compile(r'multipart/.*boundary="?([^";]+)"?', re.IGNORECASE)
 _PIECE = 1 << 20
 
 
 class Body:
-    """The body of one request: held while it is small, known by its hash when it is not."""
+    """The body of one request: held if it is small, identified by its hash if not."""
 
     def __init__(self, limit: int = WHOLE_BODY, content_type: str = "") -> None:
         self._limit = limit
@@ -56,7 +56,7 @@ class Body:
         self._file: IO[bytes] | None = None
 
     async def read(self, content: aiohttp.StreamReader) -> Body:
-        """Read up to the limit; what is beyond stays where it is, to be passed on as it comes."""
+        """Read up to the limit; the rest stays in the stream, to be forwarded as it comes."""
         size = 0
         while chunk := await content.readany():
             self._head.append(chunk)
@@ -78,7 +78,7 @@ class Body:
 
     @property
     def whole(self) -> bytes:
-        """The whole body, when it is not large."""
+        """The whole body, if it is not large."""
         return b"".join(self._head)
 
     @property
@@ -89,7 +89,7 @@ class Body:
         return self.whole
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield a large body, chunk by chunk as it comes."""
+        """Yield a large body in chunks, as they come."""
         for chunk in self._head:
             yield chunk
         if self._file is not None:
@@ -103,7 +103,7 @@ class Body:
                 yield chunk
 
     async def spool(self) -> None:
-        """Read the rest of a large body into a file, so that its hash is known before it is passed on."""
+        """Read the rest of a large body into a file, so that its hash is known before it is forwarded."""
         if self._rest is None:
             return
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the request)
@@ -118,13 +118,13 @@ class Body:
 
 
 class _Digest:
-    """The hash and size of a body in pieces, as `seam.http.request` takes them of a whole one: the boundary of a
-    multipart body is drawn anew for each request, and counts as one word."""
+    """The hash and size of a body in pieces, equal to those that `seam.http.request` takes of a whole body. A multipart
+    boundary is random, and counts as one fixed word."""
 
     def __init__(self, content_type: str) -> None:
-        found = _BOUNDARY.search(content_type)
-        self._boundary = found[1].encode() if found else b""
-        self._tail = b""  # what may be the beginning of a boundary
+        match = _BOUNDARY.search(content_type)
+        self._boundary = match[1].encode() if match else b""
+        self._tail = b""  # possibly the beginning of a boundary
         self._hash = hashlib.sha256()
         self._size = 0
 
@@ -151,16 +151,16 @@ class _Digest:
 
 
 class ProxyHandler:
-    """Handles what comes to the proxy."""
+    """Handles the requests to the proxy."""
 
     def __init__(self, plan: ProgramPlan, process_log: ProcessLog, upstreams: UpstreamClient) -> None:
         self.plan = plan
         self.process_log = process_log
         self.upstreams = upstreams
         self.endpoints: Mapping[str, Endpoint] = {}
-        """Those who answer for an upstream in a way of their own."""
+        """Endpoints that answer for an upstream in their own ways."""
         self.failure: Exception | None = None
-        """The first thing that went wrong here, and not with a program or an upstream."""
+        """The first internal error: not one of a program or an upstream."""
 
     @cached_property
     def pace(self) -> RecordedPace:
@@ -168,7 +168,7 @@ class ProxyHandler:
         return RecordedPace(self.process_log.tape_calls, self.plan.speed, self.process_log.add_deviation)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The response to one request."""
+        """Answer one request."""
         try:
             target = route_request(request, self.plan, self.process_log)
             if request.headers.get("expect", "").lower() == "100-continue":
@@ -187,20 +187,20 @@ class ProxyHandler:
             )
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception as error:  # noqa: BLE001 (the edge: what could not be written must not look like an answer)
+        except Exception as error:  # noqa: BLE001 (the outermost edge: a bug must not look like an answer)
             self.failure = self.failure or error
             return drop_connection(request)
 
 
 class _ProxyExchange:
-    """One request, and what becomes of it."""
+    """One request and its response."""
 
     def __init__(self, proxy_handler: ProxyHandler, request: web.BaseRequest, target: ProxyTarget) -> None:
         self._proxy_handler = proxy_handler
         self._request = request
         self._target = target
         self._headers = header_pairs(request.raw_headers)
-        # Its own process writes it down, and was told to do it for real; or it stays within the program.
+        # Recorded by the process that makes it, or not at all, since it stays within the program.
         own_servers = proxy_handler.process_log.own_servers
         self._is_recorded_elsewhere = SEEN in request.headers or (
             own_servers is not None and own_servers.takes(target.url)
@@ -216,7 +216,6 @@ class _ProxyExchange:
         self._call: HttpCall | None = None
 
     async def respond(self) -> web.StreamResponse:
-        """The response to it."""
         await self._body.read(self._request.content)
         try:
             is_whole = self._proxy_handler.plan.mode is Mode.REPLAY or not self._body.is_large
@@ -233,14 +232,14 @@ class _ProxyExchange:
             self._body.close()
 
     async def _send_recorded(self, call: HttpCall, served: Served) -> web.StreamResponse:
-        """Hand out a recorded response at its pace. One that a fault changed has its own."""
+        """Send a recorded response at its pace; one that a fault changed has its own."""
         if call.recorded is None:
             return await send_recorded(self._request, served)
         with self._proxy_handler.pace.turn(call.recorded, served) as turn:
             return await send_recorded(self._request, turn.response, turn)
 
     def _begin(self) -> None:
-        """Write down what is asked. Of a large body that is only known when it has passed."""
+        """Begin the call. For a large body that needs its hash, which is known once it has passed."""
         if self._call is not None or self._is_recorded_elsewhere:
             return
         headers = self._headers
@@ -256,7 +255,7 @@ class _ProxyExchange:
         self._call = HttpCall(Scope(self._proxy_handler.process_log.session, path=""), http_request)
 
     async def _forward(self) -> web.StreamResponse:
-        """Ask the upstream, and hand back what it says as it says it."""
+        """Ask the upstream, and pass its response on as it comes."""
         upstream, address = self._target.upstream, self._target.address
         if not address:
             self._record_failure(ConnectionError(f"it is not known where {upstream} is"))

@@ -1,11 +1,11 @@
-"""Responses at the proxy, on their way to the program: recorded ones, and live ones that are written down meanwhile.
+"""Responses at the proxy on their way to the program: recorded ones, and live ones that are recorded meanwhile.
 
-Nothing is held back: a chunk goes on when it comes. The event is in the store before the end of the response is sent:
-whoever has read a response to its end can rely on it. A response that broke off breaks off again.
+Chunks are passed on as they come. The event is in the store before the end of the response is sent, so whoever has read
+a response to its end can rely on it. A response that broke off breaks off again.
 
-No virtual clock reaches a program that has timers of its own: it measures in real time how long a response takes.
-Calls that overlapped, and calls that the program gave up on, take as long as they took, so that its races and timeouts
-come out as they did. Everything else is served at once.
+A program with timers of its own has no virtual clock: it measures real time. So overlapping calls, and calls that the
+program gave up on, take as long as recorded, and its races and timeouts come out the same. Everything else is served at
+once.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from replaykit.programs.upstream_client import UpstreamResponse
 from replaykit.seam.http.call import HttpCall, Served
 from replaykit.seam.http.response import at_pace, header_bytes, header_pairs
 
+# How long a busy machine may delay a request of the program.
 _PATIENCE_S = 0.5
-"""A busy machine may hold up a request of the program for so long."""
+# How much longer than recorded a program may wait for a response that it gave up on.
 _HOLD_S = 10.0
-"""So much longer than when it was recorded a program may wait for a response that it gave up on."""
+# How long a program may take to give up on a response after it has read a chunk.
 _REACTION_S = 0.02
-"""So long a program may take to give up on a response once it has read a chunk."""
+# Above this duration of a body, its head is sent before the response's turn to end.
 _BODY_S = 0.05
-"""A response whose body took longer than this is read piece by piece, and its head comes before its turn to end."""
 
 
 class RecordedPace:
-    """The pace of a tape's calls, and the order in which those that ran side by side end."""
+    """The pace of a tape's calls, and the order in which concurrent calls end."""
 
     def __init__(self, calls: Iterable[Call], speed: float, note: Callable[[str, str], None]) -> None:
-        """`note` writes down what could not be decided. A `speed` that was asked for is the pace of every call."""
+        """`note` records undecided orders. A requested `speed` is the pace of every call."""
         spans = {} if speed else spans_of(calls)
         self.overlapping = overlapping(spans)
         self.note = note
@@ -55,7 +55,7 @@ class RecordedPace:
 
     @contextmanager
     def turn(self, call: Call, response: Served) -> Iterator[PacedCall]:
-        """A recorded call is served inside."""
+        """Serve a recorded call inside the block."""
         self._begun.add(call.seq)
         self._running.add(call.seq)
         self._wake()
@@ -66,7 +66,7 @@ class RecordedPace:
             self._wake()
 
     async def come_to_end(self, seq: int) -> None:
-        """Return when the calls that ended before this one have ended; soon, if the program does not make them."""
+        """Wait until the calls that ended before this one have ended; not long, in case the program omits them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 while self._has_to_wait(seq):
@@ -84,37 +84,37 @@ class RecordedPace:
 
 
 class PacedCall:
-    """A call that is served, on its way to its recorded end."""
+    """A call that is being served, up to its recorded end."""
 
     def __init__(self, pace: RecordedPace, call: Call, response: Served) -> None:
         self._pace = pace
         self._call = call
         self._overlaps = call.seq in pace.overlapping
         self.response = response
-        """The response, with the times it takes."""
+        """The response with its pauses."""
         if not response.waits_s and (self._overlaps or _was_left_at_a_chunk(response)):
             self.response = at_pace(response, call.duration_s - _unanswered_s(response), 1.0)
 
     @property
     def ends_with_head(self) -> bool:
-        """True when the head of the response and its end come at almost the same time."""
+        """True if the head of the response and its end come at almost the same time."""
         return sum(self.response.waits_s[1:]) < _BODY_S
 
     async def come_to_end(self) -> None:
-        """Return when it is time to end."""
+        """Wait until it is time to end."""
         if self._overlaps:
             await self._pace.come_to_end(self._call.seq)
 
     async def hold(self) -> None:
-        """Wait until the program gives up, which ends this task; for a limited time."""
+        """Wait until the program gives up, which cancels this task; for a limited time."""
         await asyncio.sleep(self._call.duration_s + _HOLD_S)
         text = f"`{self._call.name}` was abandoned when it was recorded, and is waited for longer now"
         self._pace.note(text, UNDECIDED)
 
 
 def _was_left_at_a_chunk(response: Served) -> bool:
-    """True when the program gave up on the response on reading a chunk: it may have looked at its clock. One that gave
-    up while it waited had a timer, and comes to the same end however early the chunks are there."""
+    """True if the program gave up on the response after reading a chunk: it may have looked at its clock. One that gave
+    up while it waited had a timer, which works the same however early the chunks come."""
     return response.was_abandoned and bool(response.chunks) and _unanswered_s(response) < _REACTION_S
 
 
@@ -124,23 +124,23 @@ def _unanswered_s(response: Served) -> float:
 
 
 def _ended_before(spans: dict[int, CallSpan]) -> dict[int, int]:
-    """Return the call that ended last while a call was under way, for each call that has one."""
-    found: dict[int, int] = {}
+    """Return for each call the call that ended last while it was in progress, if any."""
+    earlier: dict[int, int] = {}
     before: int | None = None
     for seq, span in sorted(spans.items(), key=lambda item: end_of(item[1])):
         if before is not None and end_of(spans[before]) > span.begin:
-            found[seq] = before
+            earlier[seq] = before
         before = seq
-    return found
+    return earlier
 
 
-_AT_ONCE = 64 * 1024  # what is sent before it is asked whether the program still reads
-_LARGE = 4 * 1024 * 1024  # to write down more than this takes so long that others would wait
+_AT_ONCE = 64 * 1024  # bytes to send before checking whether the program still reads
+_LARGE = 4 * 1024 * 1024  # recording a larger body takes so long that it would block other requests
 _END = b"0\r\n\r\n"
 
 
 async def send_recorded(request: web.BaseRequest, served: Served, turn: PacedCall | None = None) -> web.StreamResponse:
-    """Send a recorded response, chunk by chunk; `turn` knows when it is time for it to end."""
+    """Send a recorded response chunk by chunk; `turn` knows when it is time to end."""
     if served.waits_s:
         await asyncio.sleep(served.waits_s[0])
     ends_with_head = turn is not None and turn.ends_with_head
@@ -172,7 +172,7 @@ async def send_recorded(request: web.BaseRequest, served: Served, turn: PacedCal
 
 
 async def _break_off(request: web.BaseRequest, served: Served, turn: PacedCall | None) -> web.StreamResponse:
-    """End a response that has no end. One that the program gave up on is left open until it does so again."""
+    """Break off an unfinished response. One that the program gave up on stays open until it does so again."""
     if turn is not None and served.was_abandoned:
         await turn.hold()
     return drop_connection(request)
@@ -181,8 +181,8 @@ async def _break_off(request: web.BaseRequest, served: Served, turn: PacedCall |
 async def send_live(
     request: web.BaseRequest, answer: UpstreamResponse, call: HttpCall | None, marks: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Pass on a live response as it comes, and record it with its call, if there is one. `marks` are headers that
-    replace those of the response."""
+    """Pass on a live response as it comes, and record it with its call, if any. `marks` are headers that replace those
+    of the response."""
     own = end_to_end_headers(header_pairs(answer.raw_headers))
     headers = [*(pair for pair in own if pair[0].lower() not in marks), *marks.items()]
     if call is not None:
@@ -193,7 +193,7 @@ async def send_live(
     try:
         last = await _send_all_but_last(answer.content, call, outbox)
     except (aiohttp.ClientError, OSError):
-        await outbox.send()  # what came before it broke off
+        await outbox.send()  # the part before it broke off
         raise
     if call is not None and answer.content.total_bytes > _LARGE:
         await asyncio.get_running_loop().run_in_executor(None, call.ended)
@@ -205,12 +205,11 @@ async def send_live(
 
 
 async def _send_all_but_last(content: aiohttp.StreamReader, call: HttpCall | None, outbox: _ChunkWriter) -> bytes:
-    """Pass on what comes, until it ends. The last chunk is given: the program must not see the end before it is written
-    down."""
+    """Pass on all chunks but the last, which is returned: the program must not see the end before it is recorded."""
     size, last = 0, b""
     while content.total_bytes > size or not content.at_eof():
         outbox.put(last)
-        if content.total_bytes == size or outbox.is_full:  # there is no more yet, or enough
+        if content.total_bytes == size or outbox.is_full:  # nothing more has come yet, or the buffer is full
             await outbox.send()
         last, _ = await content.readchunk()
         size += len(last)
@@ -220,7 +219,7 @@ async def _send_all_but_last(content: aiohttp.StreamReader, call: HttpCall | Non
 
 
 def aiohttp_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
-    """Headers for a response. aiohttp writes UTF-8, and here each character is a byte."""
+    """Return headers for aiohttp, which writes UTF-8, while here each character is a byte."""
     written: CIMultiDict[str] = CIMultiDict()
     for name, value in headers:
         if not value.isascii():
@@ -231,17 +230,17 @@ def aiohttp_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
 
 
 def drop_connection(request: web.BaseRequest) -> web.StreamResponse:
-    """Break off the connection; what is given back is for aiohttp alone, and goes nowhere."""
+    """Break off the connection; the returned response goes nowhere."""
     transport = request.transport
     if transport is not None:
-        if request.version < aiohttp.HttpVersion11:  # a mere end would look like the end of the body: reset it
+        if request.version < aiohttp.HttpVersion11:  # a plain close would look like the end of the body: reset it
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.close()
     return web.Response()
 
 
 async def _send_whole(request: web.BaseRequest, served: Served, headers: CIMultiDict[str]) -> web.StreamResponse:
-    """A small response in one piece, which costs a tenth; the chunks keep their frames."""
+    """Send a small response in one write, at a tenth of the cost; the chunks keep their frames."""
     response = web.Response(status=served.status, reason=served.reason or None, headers=headers)
     if len(served.chunks) > 1 and "content-length" not in headers and request.version >= aiohttp.HttpVersion11:
         response.enable_chunked_encoding()
@@ -253,7 +252,7 @@ async def _send_whole(request: web.BaseRequest, served: Served, headers: CIMulti
 
 
 class _DeferredHeadResponse(web.StreamResponse):
-    """A response whose head leaves with the first chunks."""
+    """A response whose head is sent with the first chunks."""
 
     _send_headers_immediately = False
 
@@ -269,25 +268,25 @@ class _ChunkWriter:
         self._size = 0
 
     def put(self, chunk: bytes) -> None:
-        """A chunk, which leaves with the next `send`."""
+        """Queue a chunk for the next `send`."""
         if chunk:
             self._waiting.append(b"%x\r\n%b\r\n" % (len(chunk), chunk) if self._is_framed else chunk)
             self._size += len(chunk)
 
     @property
     def is_full(self) -> bool:
-        """True when it should be sent before there is more."""
+        """True if the queue should be sent before it grows further."""
         return self._size > _AT_ONCE
 
     async def end(self) -> None:
-        """Send what is left, and the end."""
+        """Send the rest and the end of the response."""
         if self._is_framed:
             self._waiting.append(_END)
         await self.send()
         await self._request.writer.drain()
 
     async def send(self) -> None:
-        """Send what there is, the head of the response before it; waits while the program reads slowly."""
+        """Send the queue, after the head of the response; waits while the program reads slowly."""
         transport = self._request.transport
         if self._writer is not None and transport is not None and not transport.is_closing():
             await self._writer.write(b"".join(self._waiting))
@@ -295,7 +294,7 @@ class _ChunkWriter:
 
 
 def _disable_chunking(writer: AbstractStreamWriter | None) -> bool:
-    """Take the framing of chunks from aiohttp, which makes one of each piece that is written; True where it framed."""
+    """Turn off aiohttp's chunked framing, which frames each write as one chunk; return True if it was on."""
     was_framed = bool(getattr(writer, "chunked", False))
     if was_framed:
         writer.chunked = False  # type: ignore[union-attr]

@@ -1,6 +1,6 @@
 """Routing at the proxy: the upstream address of a request, or the reason why it is refused.
 
-Error responses of the proxy itself have the shape that the SDK of the API in use reads as an error.
+The proxy's own errors have the form that the SDK of the requested API understands.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from replaykit.seam.sockets import connected, holders
 BAD_REQUEST = 400
 """A request that is not HTTP."""
 MISS = 409
-"""A request that the tape does not hold."""
+"""A request that is not on the tape."""
 NOT_HERE = 404
 """A path that leads to no upstream."""
 NEEDS_CREDENTIALS = 407
-"""A forward proxy that is asked without its credentials."""
+"""A forward-proxy request without credentials."""
 FORBIDDEN = 403
 """A request that the proxy does not serve."""
 
 
 ConnectionEnds = tuple[object, object]
-"""The addresses of the other end of a connection and of this one."""
+"""The addresses of the two ends of a connection: the other one first."""
 
 
 class ProxyRefusal(Exception):
-    """A request that is not passed on."""
+    """The proxy refuses the request."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class ProxyRefusal(Exception):
 
 
 def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str = "") -> web.Response:
-    """The response; `target` is the path that was asked for. It says that trying again is of no use."""
+    """Return an error response that tells SDKs not to retry; `target` is the requested path."""
     text = orjson.dumps(_error_body(status, message, kind, target))
     headers = {"x-should-retry": "false", "x-replaykit": kind}
     if status == NEEDS_CREDENTIALS:
@@ -57,7 +57,7 @@ def refusal_response(status: int, message: str, *, kind: str = "replaykit", targ
 
 
 def _error_body(status: int, message: str, kind: str, target: str) -> dict[str, object]:
-    """One object for all SDKs but one: each reads the members it knows."""
+    """Return one object for nearly all SDKs: each reads the members it knows."""
     if "/api/chat" in target or "/api/generate" in target:
         return {"error": message}  # Ollama
     error = {"type": kind, "message": message, "code": kind, "param": None, "status": kind.upper()}
@@ -67,9 +67,9 @@ def _error_body(status: int, message: str, kind: str, target: str) -> dict[str, 
 
 
 def describe_client(ends: ConnectionEnds, agent: str, network: Path | None = None) -> str:
-    """Name the program at the other end of a connection: its process where the machine tells, and what it calls itself.
+    """Describe the program at the other end of a connection: its process, if known, and its user agent.
 
-    `network` lists the sockets of a program that has a network of its own.
+    `network` has the socket tables of a program with a network of its own.
     """
     name, number = _client_process(ends, network)
     process = f"`{name}` (process {number})" if name else ""
@@ -77,7 +77,7 @@ def describe_client(ends: ConnectionEnds, agent: str, network: Path | None = Non
 
 
 def _client_process(ends: ConnectionEnds, network: Path | None = None) -> tuple[str, str]:
-    """Name and number of the process at the other end of a loopback connection; nothing where none is found."""
+    """Return name and number of the process at the other end of a loopback connection; empty if it is unknown."""
     peer, own = ends
     if not isinstance(peer, tuple) or not isinstance(own, tuple) or len(peer) < 2 or len(own) < 2:
         return "", ""
@@ -85,7 +85,7 @@ def _client_process(ends: ConnectionEnds, network: Path | None = None) -> tuple[
         for home in holders(socket):
             try:
                 return (home / "comm").read_text().strip(), home.name
-            except OSError:  # gone meanwhile
+            except OSError:  # the process has ended
                 return "", ""
     return "", ""
 
@@ -101,15 +101,15 @@ class ProxyTarget(Struct, frozen=True):
     """The destination of a request."""
 
     url: str
-    """As the program spells it: at the proxy, or elsewhere when it takes this for its forward proxy."""
+    """The URL in the program's spelling: at the proxy, or elsewhere if it uses the proxy as a forward proxy."""
     address: str
-    """The address it is forwarded to; empty when a replay knows only that the recording went there."""
+    """The address to forward to; empty if a replay does not know it."""
     upstream: str = ""
 
     @property
     def api_url(self) -> str:
-        """The URL that tells which API it speaks: where SDKs take an address of Anthropic's to hold the version, the
-        path that they add to it does not."""
+        """The URL by which the API is recognised. SDKs that expect the version in Anthropic's address add paths without
+        it."""
         if self.upstream in _ANTHROPIC:
             return _SHORT.sub("/v1/messages", self.url)
         return self.url
@@ -127,11 +127,11 @@ def route_request(request: web.BaseRequest, plan: ProgramPlan, process_log: Proc
     if is_elsewhere:
         return ProxyTarget(path, path)
     path = path.removeprefix(plan.proxy)
-    # A page in a browser may be led here by a name that somebody else owns; it must not read recordings.
+    # DNS rebinding could lead a page in a browser here; it must not read recordings.
     if not _is_own(request.headers.get("host", "")):
         raise ProxyRefusal(FORBIDDEN, "this proxy answers to its own machine only")
     if not is_authorized(plan.token, path, request.headers):
-        # What clients look for at the root of a host (`/.well-known/…`) is not here, and never was.
+        # Requests for well-known paths at the root of a host get a plain 404.
         is_known = split_target(path, plan.upstreams)[0] in plan.upstreams
         raise ProxyRefusal(FORBIDDEN if is_known else NOT_HERE, _unauthorized_text(plan))
     name, rest = split_target(path, plan.upstreams)
@@ -148,7 +148,7 @@ def route_request(request: web.BaseRequest, plan: ProgramPlan, process_log: Proc
 
 
 def _note_refused(kind: UnrecordedKind, place: str, request: web.BaseRequest, process_log: ProcessLog) -> None:
-    """Note while recording what the proxy could only refuse."""
+    """Note in a recording what the proxy had to refuse."""
     if process_log.session.unrecorded is None:
         return
     agent = request.headers.get("user-agent", "").partition("/")[0]
@@ -168,14 +168,14 @@ def _unauthorized_text(plan: ProgramPlan) -> str:
     return f"this proxy serves the program that is {_DONE[plan.mode]} here, and nobody else\n{_HOW}"
 
 
-@lru_cache(maxsize=16)  # asked for every request, of few hosts; taking one apart takes 1.4 µs
+@lru_cache(maxsize=16)  # called for every request with few different hosts; parsing one takes 1.4 µs
 def _is_own(host: str) -> bool:
     return urlsplit(f"//{host}").hostname in _OWN_NAMES
 
 
 def _refuse_tls(request: web.BaseRequest, place: str, plan: ProgramPlan, process_log: ProcessLog) -> ProxyRefusal:
-    """TLS cannot be looked into: it would pass unrecorded, and be missing in the replay. What stays within the program
-    needs no proxy; the guard in Node asks here whether it does."""
+    """Refuse TLS, whose contents cannot be recorded or served. Connections within the program need no proxy; the guard
+    in Node asks here whether one is."""
     if plan.mode is Mode.REPLAY and process_log.own_servers is not None and process_log.own_servers.may_be_at(place):
         return ProxyRefusal(NOT_HERE, f"{place} is the program's own: connect to it directly")
     network = None if process_log.own_servers is None else process_log.own_servers.network

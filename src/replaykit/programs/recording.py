@@ -1,4 +1,4 @@
-"""`replaykit record -- CMD`: a whole program as one run, with nothing changed in it."""
+"""`replaykit record -- CMD`: record a whole program as one run, without changing it."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _LOOK_S = 0.01
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """A program's run, and what it exited with, as shells tell it."""
+    """A program's run, and its exit code as shells report it."""
 
     run: TraceRun
     exit_code: int
     is_stored: bool = True
-    """False when the program succeeded, and its run was not among those that are kept."""
+    """False if the program succeeded and its run was not sampled."""
     lost_input: bool = False
-    """True when the program was given something on its standard input that is not in the run."""
+    """True if standard input was read that is not in the run."""
     unrecorded: str = ""
-    """Why there is no run, though the program ran: there was no room for one."""
+    """The reason why there is no run although the program ran, such as a full disk."""
     failure: ReplayKitError | None = None
     """The error that left the recording incomplete."""
 
@@ -69,11 +69,10 @@ def record_program(
     sample: float | None = None,
     out: int = 1,
 ) -> Recorded:
-    """Run the command, and keep what it did as one run; what it prints goes to the file descriptor `out`.
+    """Run the command and record it as one run; its output goes to the file descriptor `out`.
 
-    With `keep_input`, what comes on standard input is the run's input. `pin` holds chance, and writes down what a
-    replay has to hold; `pin_env` names further variables whose values are written down for that. `sample` is the share
-    of successful runs that stay in the store.
+    With `keep_input`, standard input becomes the run's input. `pin` seeds randomness, and notes what a replay has to
+    pin; `pin_env` names further variables whose values are noted. `sample` is the share of successful runs to store.
     """
     runner = _ProgramRunner(command, out=out, keep_input=keep_input)
     launch_options = launch_options or LaunchOptions()
@@ -109,7 +108,7 @@ def record_program(
 
 
 class _ProgramRunner:
-    """Runs a program once."""
+    """Runs a program at most once."""
 
     def __init__(self, command: Sequence[str], *, out: int, keep_input: bool) -> None:
         self.command = command
@@ -119,7 +118,7 @@ class _ProgramRunner:
         self._ran: ProgramExit | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> ProgramExit:
-        """Run the command, as the launcher has it."""
+        """Run the launcher's version of the command."""
         self._has_begun = True
         try:
             self._ran = self._perform(command, environment, on_start=lambda pid: self.sampler.begin(pid, environment))
@@ -152,8 +151,8 @@ def _record(
         pins=pins,
         working_directory=os.getcwd(),
     )
-    # The lock is held from before the run is in the store until its logs are merged. Whoever finds the run in between
-    # knows by the lock whether it is still recorded.
+    # The lock is held from before the run is in the store until its logs are merged. In between, the lock tells other
+    # processes whether the run is still being recorded.
     with (
         _session_directory() as directory,
         recorder_lock(Path(directory), launch_options.swapped) as recorder,
@@ -168,7 +167,7 @@ def _record(
             lambda run: _finished(run, ran, watcher),
             partial(unrecorded_connections, runner.sampler),
         )
-    # Telemetry gets the merged run: the logs of single processes are not reported.
+    # Telemetry gets only the merged run, not the logs of single processes.
     if watcher is not None:
         watcher.whole(store.cleaned(run))
     is_stored = failure is not None or is_kept(run, share)
@@ -184,7 +183,7 @@ def _session_directory() -> tempfile.TemporaryDirectory[str]:
     """Make a directory. The header of the run names it, so it must not begin like the token of a proxy."""
     try:
         return tempfile.TemporaryDirectory(prefix="replaykit_", ignore_cleanup_errors=True)
-    except FileNotFoundError:  # so Python says that nothing can be written to any of them
+    except FileNotFoundError:  # how Python reports that no candidate directory is writable
         raise StoreFull("no temporary directory can be written to") from None
 
 
@@ -196,7 +195,7 @@ def _run_launched(
         with launch_environment(plan, None, directory, launch_options) as launch:
             ran = runner.run(launch.command(runner.command), launch.environment)
     except ReplayKitError as failure:
-        if ran is None:  # it has not begun: nothing is left of it
+        if ran is None:  # the program has not started: remove all traces
             logs = [header.id for header in store.headers(below=process_logs_prefix(plan.run_id))]
             store.delete([plan.run_id, *logs])
             raise
@@ -205,7 +204,7 @@ def _run_launched(
 
 
 def _with_exit(header: RunHeader, ran: ProgramExit) -> RunHeader:
-    """The header with how the program ended, and with what it was given where that was kept."""
+    """Return the header with the program's exit code, and its input if that was stored."""
     if ran.input_bytes is None:
         return with_program_facts(header, exit_code=ran.code)
     header = msgspec.structs.replace(header, input_json=raw(text_or_bytes(ran.input_bytes)))
@@ -220,7 +219,7 @@ def _finished(run: TraceRun, ran: ProgramExit, watcher: LiveRun | None) -> Trace
 
 
 def _wait_for_late_processes(store: SQLiteStore, run_id: str) -> None:
-    """Give processes that end with their program the time to end; those that go on are cut off here."""
+    """Wait for processes that end with their program; those that continue are cut off here."""
     give_up = time.monotonic() + _LATE_S
     while time.monotonic() < give_up and any(map(_is_running, store.headers(below=process_logs_prefix(run_id)))):
         time.sleep(_LOOK_S)

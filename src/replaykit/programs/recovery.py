@@ -1,7 +1,7 @@
 """Recordings whose recorder was killed: found by their locks, and merged from the process logs that are left.
 
-While it records, a recorder holds a lock on a file beside its plan. The operating system takes the lock away when the
-recorder dies, however it dies.
+While it records, a recorder holds a lock on a file beside its plan. The operating system releases the lock when the
+recorder dies, however that happens.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
 from replaykit.store.protocol import Store
+from replaykit.wire.json_fields import object_in
 
 RECORDER = "recorder"
 _LOCK = "recorder.lock"
@@ -31,9 +32,9 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 
 @contextlib.contextmanager
 def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
-    """Hold the lock during the block; yield the facts for the run's header by which others find it.
+    """Hold the lock during the block; yield facts for the run's header by which others find it.
 
-    `swapped` are files that another one takes the place of meanwhile.
+    `swapped` are files that are swapped for others meanwhile.
     """
     with (directory / _LOCK).open("wb") as lock:
         locked(lock.fileno())
@@ -64,13 +65,13 @@ def _recovered(store: Store, header: RunHeader) -> TraceRun:
 
 
 def _restore_files(swapped: Json) -> None:
-    """Put swapped files back: the link in their place leads into a directory that goes."""
+    """Restore swapped files, whose replacements are in a directory about to be removed."""
     if not isinstance(swapped, list):
         return
     for file in swapped:
         try:
             restore_swapped_file(Path(str(file)))
-        except UsageError as error:  # changed since, or in use again: the run is put together all the same
+        except UsageError as error:  # changed since, or in use again: the run is merged anyway
             to_stderr(str(error))
 
 
@@ -94,8 +95,4 @@ def _is_abandoned(header: RunHeader) -> bool:
 
 
 def _recorder(header: RunHeader) -> JsonObject:
-    program = header.metadata.get("program")
-    recorder = program.get(RECORDER) if isinstance(program, dict) else None
-    if isinstance(recorder, dict):
-        return recorder
-    return {}
+    return object_in(header.metadata.get("program"), RECORDER)

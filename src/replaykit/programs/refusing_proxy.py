@@ -1,7 +1,7 @@
 """A proxy that lets nothing through, for programs in other languages that an agent starts in a replay.
 
-Python processes stop their own connections. Others are told of a proxy by the usual variables; who asks it is refused,
-and the replay learns what was asked for.
+Python processes stop their own connections. Others learn of this proxy from the usual variables; it refuses every
+request, and reports it to the replay.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\
 
 
 class RefusingProxy:
-    """Listens until it is closed. `report` is called with a sentence for each request that was refused."""
+    """Listens until it is closed. `report` is called with a sentence for each refused request."""
 
     def __init__(self, report: Callable[[str], None], listener: socket.socket | None = None) -> None:
-        """`listener` is where the programs can reach it, if that is not the loopback interface of this machine."""
+        """`listener` is a socket in the programs' network, if that is not this machine's."""
         self._report = report
         self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, name="replaykit-refused", daemon=True).start()
 
     def variables(self, name: str) -> dict[str, str]:
-        """The variables for a process of this name."""
+        """Return the variables for a process of this name."""
         address = f"http://{quote(name, safe='')}:x@127.0.0.1:{self.port}"
         return dict.fromkeys(VARIABLES, address)
 
     def close(self) -> None:
-        """Listen no more. Closing alone would leave the thread where it waits."""
+        """Stop listening. Just closing the socket would leave the thread in `accept`."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -70,7 +70,7 @@ def _target(head: bytes) -> str:
 
 
 def _program(head: bytes) -> str:
-    """Return the user name in the address of the proxy, which a client sends along: the name of its process."""
+    """Return the name of the client's process, which is the user name in the proxy's address."""
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"proxy-authorization":

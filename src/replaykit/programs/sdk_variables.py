@@ -1,7 +1,7 @@
 """The environment variables that lead a program's SDKs to the proxy, and keys for those that refuse to start without.
 
-A variable that the user has set already says where the upstream is. One that nobody set gets its SDK's own default for
-an upstream, where there is one. Names and defaults are those of the SDKs' sources. A key for a replay opens nothing.
+A variable that the user has set already names the upstream. For one that is not set, the upstream is the SDK's own
+default, if it has one. Names and defaults come from the SDKs' sources. A key for a replay gives access to nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from replaykit.model.events import Call, LlmCall
 from replaykit.programs.proxy_addresses import UPSTREAM
 
 UPSTREAM_PREFIX = "REPLAYKIT_UPSTREAM_"
-"""`REPLAYKIT_UPSTREAM_STRIPE=https://api.stripe.com` is an upstream `stripe`, and sets STRIPE_BASE_URL."""
+"""`REPLAYKIT_UPSTREAM_STRIPE=https://api.stripe.com` adds an upstream `stripe`, and sets STRIPE_BASE_URL."""
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _ENDINGS = ("_base_url", "_endpoint", "_host", "_base")
@@ -26,22 +26,23 @@ _OLLAMA_PORT = 11434
 
 
 class Upstream(Struct, frozen=True):
-    """An API that the proxy stands in front of."""
+    """An API behind the proxy."""
 
     name: str
     variable: str
     """The variable that points the program to it."""
     base: str
-    """Its address; empty when a replay knows only that the recording used it."""
+    """Its address; empty if a replay does not know it."""
 
 
 _VERTEX = ("ANTHROPIC_VERTEX_BASE_URL",)
+# The variables that set the address of one API in its SDKs, and its default address; empty if it has none.
 _SDKS: dict[tuple[str, ...], str] = {
     ("OPENAI_BASE_URL", "OPENAI_API_BASE"): "https://api.openai.com/v1",
     ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"): "https://api.anthropic.com",
     ("GOOGLE_GEMINI_BASE_URL",): "https://generativelanguage.googleapis.com",
     ("OLLAMA_HOST", "OLLAMA_API_BASE"): f"http://127.0.0.1:{_OLLAMA_PORT}",
-    _VERTEX: "",  # by the region
+    _VERTEX: "",  # depends on the region
     ("GOOGLE_VERTEX_BASE_URL",): "",
     ("AZURE_OPENAI_ENDPOINT",): "",
     ("ANTHROPIC_FOUNDRY_BASE_URL",): "",
@@ -53,8 +54,8 @@ _SDKS: dict[tuple[str, ...], str] = {
     ("GROQ_BASE_URL",): "",
     ("LITELLM_PROXY_API_BASE",): "",
 }
-"""The variables that set the address of one API in its SDKs, and its default address; empty where it has none."""
 _KNOWN = frozenset(chain.from_iterable(_SDKS))
+# AWS signatures cover the host name, so these requests would be refused if they came through the proxy.
 _SIGNED = frozenset(
     {
         "ANTHROPIC_AWS_BASE_URL",
@@ -63,7 +64,6 @@ _SIGNED = frozenset(
         "AWS_BEDROCK_BASE_URL",
     }
 )
-"""AWS signatures cover the host name, so these requests would be refused if they came through the proxy."""
 _TOKENS = ("AWS_BEARER_TOKEN_BEDROCK", "ANTHROPIC_AWS_API_KEY")
 
 
@@ -77,7 +77,7 @@ def _vertex_address(environment: Mapping[str, str]) -> str:
 def find_upstreams(
     environment: Mapping[str, str], extra_upstreams: Mapping[str, str] | None = None, used: Collection[str] = ()
 ) -> list[Upstream]:
-    """The APIs that a program with this environment may ask through the proxy.
+    """Return the APIs that a program with this environment may call through the proxy.
 
     `extra_upstreams` are further ones, by name; `used` are the names of those that a recording used.
     """
@@ -95,7 +95,7 @@ def find_upstreams(
 
 
 def checked_address(name: str, base: str) -> str:
-    """The address of an upstream that the user names; a UsageError when it is none, or the name is no word."""
+    """Return the address of an upstream that the user names; raise `UsageError` if address or name is invalid."""
     if not NAME.fullmatch(name):
         raise UsageError(f"upstream {name!r}: a name is small letters, digits, `-` and `_`")
     if not _is_address(base):
@@ -104,7 +104,7 @@ def checked_address(name: str, base: str) -> str:
 
 
 def upstream_name(variable: str) -> str:
-    """The upstream that a variable leads to: `openai` of OPENAI_BASE_URL, `openai_api` of OPENAI_API_BASE."""
+    """Return the upstream of a variable: `openai` for OPENAI_BASE_URL, `openai_api` for OPENAI_API_BASE."""
     name = variable.lower()
     for ending in _ENDINGS:
         if name.endswith(ending):
@@ -113,7 +113,7 @@ def upstream_name(variable: str) -> str:
 
 
 def upstream_variable(name: str) -> str:
-    """The variable that leads to an upstream."""
+    """Return the variable of an upstream."""
     for variable in sorted(_KNOWN):
         if upstream_name(variable) == name:
             return variable
@@ -122,14 +122,14 @@ def upstream_variable(name: str) -> str:
 
 
 def proxy_variables(upstreams: Iterable[Upstream], proxy: str) -> dict[str, str]:
-    """The variables, and what they are set to."""
+    """Return the variables with their values."""
     return {upstream.variable: f"{proxy}/{upstream.name}" for upstream in upstreams}
 
 
 def _sdk_upstreams(environment: Mapping[str, str]) -> Iterable[Upstream]:
     signed = not any(environment.get(token) for token in _TOKENS)
     for variables, default in {**_SDKS, _VERTEX: _vertex_address(environment)}.items():
-        # Where one of several is set, the others stay unset: which of them goes first differs between the SDKs.
+        # If one of several is set, the others stay unset: SDKs differ in which of them takes precedence.
         for variable in list(filter(environment.get, variables)) or variables:
             base = _base(variable, environment.get(variable) or default)
             if base and not (signed and variable in _SIGNED):
@@ -148,7 +148,7 @@ def _base(variable: str, value: str) -> str:
 
 
 def _ollama(value: str) -> str:
-    """Ollama's short form of an address, which is also the one its server listens on."""
+    """Expand Ollama's short form of an address, which its server also uses to listen."""
     scheme, _, place = value.rpartition("://")
     host, slash, path = place.partition("/")
     if not re.search(r":\d+$", host):
@@ -168,6 +168,7 @@ def _is_address(value: str) -> bool:
 
 NO_KEY = "replaykit-needs-no-key"
 
+# For each upstream, the variables of which its SDK requires one, preferred one first. Others use NAME_API_KEY.
 _KEYS: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -183,7 +184,6 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "google_vertex": (),
     "ollama": (),
 }
-"""For each upstream, the variables of which its SDK requires one, preferred one first. Others use NAME_API_KEY."""
 _HOSTS = {
     "api.openai.com": "openai",
     "api.anthropic.com": "anthropic",
@@ -198,17 +198,17 @@ _HOSTS = {
     "api.fireworks.ai": "fireworks",
     "api.together.xyz": "together",
 }
+# Providers by prefixes of their models' names.
 _MODELS = {
     **dict.fromkeys(("gpt", "o1", "o3", "o4", "chatgpt"), "openai"),
     "claude": "anthropic",
     "gemini": "google_gemini",
 }
-"""Providers by the beginning of their models' names."""
 _DIALECTS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google_gemini"}
 
 
 def recorded_upstreams(calls: Iterable[Call]) -> list[str]:
-    """The upstreams that recorded calls went to through a proxy."""
+    """Return the upstreams that recorded calls reached through a proxy."""
     names: set[str] = set()
     for call in calls:
         for header, value in call.wire.headers if call.wire is not None else ():
@@ -218,7 +218,7 @@ def recorded_upstreams(calls: Iterable[Call]) -> list[str]:
 
 
 def placeholder_keys(calls: Iterable[Call], environment: Mapping[str, str]) -> dict[str, str]:
-    """Made-up keys for the SDKs of recorded calls that demand one and have none.
+    """Return placeholder keys for the SDKs of recorded calls that require one and have none.
 
     For no others: a program may choose its provider by the key that is there.
     """
@@ -234,8 +234,8 @@ def placeholder_keys(calls: Iterable[Call], environment: Mapping[str, str]) -> d
 
 
 def _provider(call: Call) -> str:
-    """Return the provider of a call: by its host or, failing that, its path; of a model that only a trace tells of, by
-    the model's name. Empty where nothing tells it."""
+    """Return the provider of a call, by its host or its path; by the model's name for a call from a trace. Empty if it
+    is unknown."""
     if call.wire is None:
         name = call.name.rpartition("/")[2].lower() if isinstance(call, LlmCall) else ""
         return next((provider for prefix, provider in _MODELS.items() if name.startswith(prefix)), "")

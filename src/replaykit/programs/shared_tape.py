@@ -1,8 +1,8 @@
 """A tape that the processes of a program share.
 
-Which of several processes does which piece of work may differ from run to run: whoever of a pool is free takes the next
-one, and of two that are started side by side either may be the first. So a process is served its own recorded calls
-first, and then those that the others have not made. What is taken is noted in a directory that all of them see.
+Chance decides which worker of a pool takes the next job, and which of two processes starts first. So a process is first
+served its own recorded calls, and then those that the others have not made. Claims are files in a directory that all
+processes see.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from replaykit.model.events import Call
 from replaykit.model.matching import MatchMode, MatchRules
 
 SHARED_MODES = (MatchMode.CAUSAL, MatchMode.ARGS)
-"""Modes that find calls by their arguments; modes that go by order work within one process only."""
+"""Modes that find calls by their arguments; modes that rely on order work within one process only."""
 
 
 def shared_tape(own: Tape, others: Iterable[Call]) -> Tape:
-    """The calls of one process, and behind them those of the others."""
+    """Return a tape with the calls of one process, followed by those of the others."""
     tape = Tape((), name=own.name, started_at=own.started_at)
     tape.calls = [*own.calls, *Tape(others).calls]
     return tape
 
 
 class SharedMatcher(Matcher):
-    """Finds recorded calls as ever, and each is taken once among all processes."""
+    """A matcher that lets only one process take each recorded call."""
 
     def __init__(self, tape: Tape, rules: MatchRules, claims: Path) -> None:
         """`claims` is a directory with a file for each recorded call that a process has taken."""
@@ -36,7 +36,7 @@ class SharedMatcher(Matcher):
 
     @classmethod
     def shared(cls, matcher: Matcher, claims: Path) -> SharedMatcher:
-        """Return the matcher of a process that has begun alone, shared from here on: what it has taken is claimed."""
+        """Return a shared matcher that continues one of a single process; calls taken so far are claimed."""
         shared = cls.__new__(cls)
         shared.__dict__.update(matcher.__dict__)
         shared._share(claims)
@@ -60,7 +60,7 @@ class SharedMatcher(Matcher):
         return super().unused()
 
     def _claim(self, index: int) -> bool:
-        """True when no other process has taken it."""
+        """True if no other process has taken the call."""
         try:
             os.close(os.open(f"{self._claims}/{self.calls[index].seq}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:

@@ -1,7 +1,7 @@
-"""Upstreams, asked for real.
+"""A client for the proxy's upstreams.
 
-A session of aiohttp's does more for a request than a proxy needs (cookies, redirects, timers, a task for each body),
-and takes twice as long. This uses what lies below it: the connections and their pool, the writer and the parser.
+An aiohttp session does more for a request than a proxy needs (cookies, redirects, timers, a task for each body), and
+takes twice as long. This client uses the layer below: connections, their pool, the writer and the parser.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA
 
 
 def ssl_context(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext:
-    """The machine's own certificates, and those that the user has named for any of the usual clients."""
+    """Trust the machine's own certificates, and those that the user has named for any of the usual clients."""
     context = ssl.create_default_context()
     for name in _BUNDLES:
         if environment.get(name):
-            with contextlib.suppress(OSError):  # a client that reads it says what is wrong with it
+            with contextlib.suppress(OSError):  # the client that reads the file reports the error
                 context.load_verify_locations(environment[name])
     has_own = context.get_ca_certs() or os.path.isdir(ssl.get_default_verify_paths().capath or "")
     if not has_own and find_spec("certifi") is not None:
-        import certifi  # noqa: PLC0415 (not a dependency of ours; most SDKs bring it)
+        import certifi  # noqa: PLC0415 (not a dependency of ours, but most SDKs have it)
 
         context.load_verify_locations(certifi.where())
     return context
@@ -50,10 +50,10 @@ LONGEST_LINE = 64 * 1024
 """The longest line of a head, in either direction."""
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30)
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+# Methods that may be retried if a pooled connection turns out to be closed.
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-"""May be asked again when a connection that was kept turns out to be closed."""
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_IMMEDIATE_BYTES = 64 * 1024  # a longer body may block while the upstream answers already: it is sent meanwhile
+_IMMEDIATE_BYTES = 64 * 1024  # a longer body is sent concurrently: the upstream may answer before it has read it
 _INFORMATIONAL = frozenset(range(100, 200)) - {101}
 
 Headers = Sequence[tuple[str, str]]
@@ -80,16 +80,16 @@ class UpstreamResponse:
         self.content = content
 
     def header(self, name: bytes) -> str | None:
-        """The first value of a header, by its name in small letters."""
+        """Return the first value of a header, given its name in lower case."""
         return next((value.decode("latin-1") for key, value in self.raw_headers if key.lower() == name), None)
 
     def close(self) -> None:
-        """Read no more of it. The connection is used again if the request and the response are complete."""
+        """Read no more of it. The connection is reused if the request and the response are complete."""
         if self._upload is None or not self._upload.cancel():
             self._connection.release()
             return
         if self._connection.transport is not None:
-            self._connection.transport.abort()  # a mere end would wait until the upstream has read what nobody needs
+            self._connection.transport.abort()  # a plain close would wait until the upstream has read everything
         self._connection.close()
 
     async def __aenter__(self) -> UpstreamResponse:
@@ -100,13 +100,13 @@ class UpstreamResponse:
 
 
 class UpstreamClient:
-    """Asks upstreams, past the proxies that the user has, and trusting whom the user trusts.
+    """Sends requests to upstreams, through the user's proxies and with the user's certificates.
 
-    Whatever goes wrong on the way is an `OSError` or an `aiohttp.ClientError`.
+    Raises `OSError` or `aiohttp.ClientError` for everything that goes wrong on the way.
     """
 
     def __init__(self, new_socket: SocketFactoryType | None = None) -> None:
-        """`new_socket` makes the sockets, where they are not to be ordinary ones."""
+        """`new_socket` creates the sockets, if they are not ordinary ones."""
         self._connector = aiohttp.TCPConnector(limit=0, socket_factory=new_socket)
         self._loop = asyncio.get_running_loop()
         self._proxies = getproxies()
@@ -114,11 +114,11 @@ class UpstreamClient:
         self._route = lru_cache(maxsize=256)(self._route_to)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._connector.close()
 
     async def send(self, method: str, address: URL, headers: Headers, body: Body = b"") -> UpstreamResponse:
-        """The answer to a request; the headers of the connection, and of a body in one piece, are made here."""
+        """Send a request and return the response; adds the headers for the connection and for a body in one piece."""
         request = _UpstreamRequest(method, address, headers, body)
         may_repeat = method in _REPEATABLE and isinstance(body, bytes)
         route = self._route(address.scheme, address.raw_authority)
@@ -136,7 +136,7 @@ class UpstreamClient:
                 raise
 
     def _route_to(self, scheme: str, place: str) -> aiohttp.ClientRequest:
-        """A request that stands for all to that place: the pool knows connections by it."""
+        """Return a request that stands for all to that place: the pool finds connections by it."""
         address = URL(f"{scheme}://{place}/", encoded=True)
         proxy = None if proxy_bypass(address.host or "") else self._proxies.get(scheme)
         return aiohttp.ClientRequest(
@@ -187,11 +187,11 @@ class _UpstreamRequest(NamedTuple):
 
     @property
     def is_chunked(self) -> bool:
-        """True when the length of the body is unknown."""
+        """True if the length of the body is unknown."""
         return not isinstance(self.body, bytes) and all(name.lower() != "content-length" for name, _ in self.headers)
 
     def head(self, route: aiohttp.ClientRequest) -> bytes:
-        """Its first lines. The way says the host, and the credentials that it takes to get there."""
+        """Return the head of the request; the route adds the host, and credentials for a proxy."""
         own = {name.lower() for name, _ in self.headers}
         lines = [*(pair for pair in route.headers.items() if pair[0].lower() not in own), *self.headers]
         if self.is_chunked:
@@ -207,7 +207,7 @@ class _UpstreamRequest(NamedTuple):
 
 
 async def _upload(protocol: ResponseHandler, head: bytes, body: Body, *, is_chunked: bool) -> None:
-    """Send a request whose body is long, or comes in pieces. Where that fails, nobody waits for an answer."""
+    """Send a long or chunked request; on failure, the response fails as well."""
     writer = StreamWriter(protocol, asyncio.get_running_loop())
     try:
         await writer.write(head)
@@ -218,5 +218,5 @@ async def _upload(protocol: ResponseHandler, head: bytes, body: Body, *, is_chun
         async for chunk in body:
             await writer.write(chunk)
         await writer.write_eof()
-    except Exception as error:  # noqa: BLE001 (told to who waits for the answer)
+    except Exception as error:  # noqa: BLE001 (re-raised where the response is awaited)
         protocol.set_exception(aiohttp.ClientConnectionError(f"the request cannot be sent: {error!r}"), error)

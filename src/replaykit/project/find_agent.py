@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replaykit.project.agent import AgentType
+from replaykit.wire.json_fields import as_object
 
 _MAX_FILES = 500
 _MAX_BYTES = 1_000_000
@@ -29,7 +30,7 @@ def _node_programs(directory: Path) -> list[str]:
         package = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return []
-    main = package.get("main") if isinstance(package, dict) else None
+    main = as_object(package).get("main")
     if not isinstance(main, str) or not (directory / main).is_file():
         return []
     return [shlex.join(["node", main])]
@@ -37,13 +38,13 @@ def _node_programs(directory: Path) -> list[str]:
 
 def recorded_functions(directory: Path) -> list[str]:
     """Return the functions decorated with `rk.record`, as `module:function`, file by file."""
-    found = []
+    functions = []
     for number, file in enumerate(_source_files(directory)):
         if number == _MAX_FILES:
             break
         module = ".".join(file.relative_to(directory).with_suffix("").parts)
-        found += [f"{module}:{name}" for name in _recorded_in(file)]
-    return found
+        functions += [f"{module}:{name}" for name in _recorded_in(file)]
+    return functions
 
 
 def agent_type(endpoint: str) -> AgentType:

@@ -53,8 +53,8 @@ class PluginNames(Struct, frozen=True, kw_only=True):
         return self.document.error(message, ("plugins", number), hint=hint)
 
 
+# The plugins of this process: a second import would not register anything again.
 _IMPORTED: dict[str, Plugin] = {}
-"""The plugins of this process: a second import would not register anything again."""
 
 
 def plugin_names(config: Path, files: ConfigFiles = WORKING_TREE) -> PluginNames | None:
@@ -105,7 +105,7 @@ def _imported(names: PluginNames, number: int, files: ConfigFiles) -> Plugin:
         if _is_part(error.name, module_name):
             raise _not_found(names, number) from error
         raise _failed(names, number, error) from error
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # a module that exits must not end the command without a message
         raise _failed(names, number, error) from error
     file = str(getattr(module, "__file__", None) or module_name)
     _refuse_shadowed(names, number, file)

@@ -83,6 +83,7 @@ class SessionSource(Struct, frozen=True, kw_only=True):
         return Path(f"{slug('tool_call', self.project or self.service)[:40]}-{digest}")
 
 
+# The keys that can name a source of each type.
 _NAMES = {
     SourceType.PROJECT: ("project",),
     SourceType.RUN: ("run_id",),
@@ -90,7 +91,6 @@ _NAMES = {
     SourceType.PHOENIX: ("project", "trace_id"),
     SourceType.MLFLOW: ("experiment", "trace_id"),
 }
-"""The keys that can name a source of each type."""
 _ONE = ("run_id", "trace_id")
 _OF_MANY = ("filter", "auto_import", "limit")
 

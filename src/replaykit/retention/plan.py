@@ -236,6 +236,7 @@ class _Planner:
             return f"tagged {KEEP!r}"
         if any(run.id in self._named for run in group.runs):
             return "named by a case"
+        # A fork shares the events of its parent, which therefore has to stay.
         if any(child.root.id not in self._why for run in group.runs for child in self._children.get(run.id, ())):
             return "the parent of a fork that stays"
         return None

@@ -18,6 +18,7 @@ from replaykit.store.bulk_removal import discard
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.summaries import RunSummary, contents, last_event_at
 from replaykit.store.vacuum import file_bytes, free_bytes, give_back
+from replaykit.wire.json_fields import object_in
 
 CASES = Path("cases")
 """The default directory of cases."""
@@ -31,8 +32,7 @@ def referenced_runs(places: Iterable[Path] = ()) -> set[str]:
     runs: set[str] = set()
     for file in _files([*places, CASES]):
         value = load_document(file, limit_bytes=MAX_CASE_BYTES).value
-        source = value.get("source") if isinstance(value, dict) else None
-        run = source.get("run") if isinstance(source, dict) else None
+        run = object_in(value, "source").get("run")
         if isinstance(run, str):
             runs.add(run)
     return runs

@@ -110,6 +110,7 @@ def replays_since(evidence: Path, *, days: float, now: float, ci_results: Path |
 
 def quantile(ordered: list[float], share: float) -> float:
     """Return the smallest value that at least this share of the sorted list does not exceed."""
+    # In integers: a float product could round up to the next rank.
     rank = -(-len(ordered) * round(share * 1000) // 1000)
     return ordered[max(0, rank - 1)]
 
@@ -118,6 +119,7 @@ def _names(evidence: Path, since: str) -> list[str]:
     """Return the names of the replays since a moment, newest first."""
     try:
         with os.scandir(evidence) as entries:
+            # Names begin with a UTC timestamp, so they compare like times.
             names = [entry.name for entry in entries if entry.name[:8].isdigit() and entry.name[:_STAMP] >= since]
     except OSError:
         return []

@@ -1,8 +1,9 @@
 """The agent's own code: which of it a run may execute outside of its tools, and which names that code reads.
 
-What only tools look at, such as a counter or a memo of theirs, decides nothing in a replay, which serves their calls.
-Nor does what a test or a script looks at after the run. So the search begins with what is running between `rk.record`
-and the tool, and goes on to every function that is mentioned there. A mention is the bare name, whoever's it is.
+Names that only tools read, such as a counter or a memo of theirs, decide nothing in a replay, which serves their calls.
+Neither do names that a test or script reads after the run. So the search begins with the code that is running between
+`rk.record` and the tool, and continues with every function that is mentioned there. A bare name is a mention, whoever's
+it is.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from weakref import WeakSet
 from replaykit.seam.own_code import Function, frames_from, is_library, module_name
 from replaykit.seam.thread_frames import thread_frames
 
+# Attributes in which decorators and descriptors keep the function.
 _WRAPPED = ("__func__", "fget", "fset", "func", "__wrapped__")
-"""Attributes in which decorators and descriptors keep the function."""
 _MOST_WRAPPERS = 8
 _LOOKS_UP_BY_TEXT = frozenset({"getattr", "hasattr", "attrgetter", "vars", "__dict__", "globals"})
+# Methods of containers that reveal nothing of their contents.
 _ONLY_CHANGES = frozenset(
     {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "remove", "update"}
 )
-"""Methods of containers that say nothing of what is in them."""
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
+# Functions of Python that start a stack of their own: frames below them are not the run's, unless `rk.record` is.
 _OUTERMOST = ("run_forever", "_bootstrap_inner")
-"""Functions of Python that begin a stack of their own: what is below them is not the run's, unless `rk.record` is."""
 _TOOL_FILE = __file__.replace("agent_code.py", "tool.py")
 _CALLERS_OF_AGENTS = ("replaykit.candidates.", "replaykit.travel.", "replaykit.trials.")
 _MOST_PLACES = 20_000
@@ -39,18 +40,18 @@ _DEEPEST_PLACE = 2
 
 
 TOOL_BODIES: WeakSet[CodeType] = WeakSet()
-"""The code of all tools. That of one which is defined in a function is a constant there, like any other."""
+"""The code of all tools. A tool defined inside a function is one of its constants, like any inner function."""
 
 
 class EntryPoint(NamedTuple):
-    """The code of the agent in which its run was entered, and after which of its instructions."""
+    """The code of the agent that entered its run, and the instruction at which it did."""
 
     code: CodeType
     offset: int = -1
 
 
 class _Bounds(NamedTuple):
-    """The instructions of a code that belong to a run."""
+    """The instructions of a code object that belong to a run."""
 
     start: int
     end: int
@@ -61,7 +62,7 @@ def _is_inside(instruction: dis.Instruction, bounds: _Bounds | None) -> bool:
 
 
 def entry_at(frame: FrameType | None) -> EntryPoint | None:
-    """Return the place of the own code that called; None where there is none."""
+    """Return the place in the agent's own code that called; None if there is none."""
     for caller in frames_from(frame):
         if not is_library(caller.f_code.co_filename):
             return EntryPoint(caller.f_code, caller.f_lasti)
@@ -76,7 +77,7 @@ def entry_of(fn: Function) -> EntryPoint | None:
 
 
 def _bounds_of(entry: EntryPoint) -> _Bounds | None:
-    """Return the bounds of the `with` block that the run was entered by; None where it was not entered by one."""
+    """Return the bounds of the `with` block that entered the run; None if no such block did."""
     code, offset = entry
     parse: Callable[[CodeType], list[Any]] | None = getattr(dis, "_parse_exception_table", None)
     if offset < 0 or parse is None:
@@ -91,12 +92,12 @@ def _bounds_of(entry: EntryPoint) -> _Bounds | None:
     return None
 
 
+# Tells whether a code object, within bounds, reads a name; the set holds the names of modules.
 _Reads: TypeAlias = Callable[[CodeType, str, _Bounds | None, set[str]], bool]
-"""Tells whether code itself, within bounds, reads a name; the set holds the names of modules."""
 
 
 class _Function(NamedTuple):
-    """A function of a module that is no library's, or a method of one of its classes."""
+    """A function of a module that is no library, or a method of one of its classes."""
 
     name: str
     code: CodeType
@@ -107,7 +108,7 @@ class _Function(NamedTuple):
 
 
 class AgentCode:
-    """The code that a run may execute outside of its tools, as known when a tool is first called."""
+    """The code that a run may execute outside of its tools, collected when a tool is first called."""
 
     def __init__(self, entry: EntryPoint | None) -> None:
         self.entry = entry
@@ -122,7 +123,7 @@ class AgentCode:
         self._fields: dict[int, set[str]] = {}
         self._is_read: dict[tuple[_Reads, str], bool] = {}
         self.fields_read: dict[str, bool] = {}
-        """The answers of `reads_field` so far: it is asked in every call of a method."""
+        """Cached answers of `reads_field`, which runs in every call of a method."""
         for module in _modules_of(entry, frames):
             self._index(vars(module), module.__name__, "")
             self._find_places(vars(module))
@@ -138,17 +139,17 @@ class AgentCode:
         return self.entry == entry and self.running == {frame.f_code for frame in _frames_of(entry)}
 
     def reads(self, value: object) -> bool:
-        """Return whether it reads what its modules, objects and running functions hold this very value in."""
+        """Return whether the code reads a name or field that holds this very value."""
         if any(map(self.reads_variable, self._places.get(id(value), ()))):
             return True
         return any(map(self.reads_field, self._fields.get(id(value), ())))
 
     def reads_variable(self, name: str) -> bool:
-        """Return whether it reads a variable of this name, its own or that of another module."""
+        """Return whether the code reads a variable of this name, its own or another module's."""
         return self._reads(_reads_variable, name)
 
     def reads_field(self, name: str) -> bool:
-        """Return whether it reads a field of this name, whoever's."""
+        """Return whether the code reads a field of this name, on any object."""
         is_read = self.fields_read[name] = self._reads(_reads_field, name)
         return is_read
 
@@ -157,7 +158,7 @@ class AgentCode:
         return self.reads_variable(name) or self.reads_field(name)
 
     def passes_on(self, name: str) -> bool:
-        """Return whether it uses an object of this name as a whole, and does not only take a field of it."""
+        """Return whether the code uses an object of this name as a whole, rather than just a field of it."""
         return self._reads(_passes_on, name)
 
     def names_within(self, codes: Iterable[CodeType]) -> set[str]:
@@ -189,8 +190,8 @@ class AgentCode:
         return any(self._is_read_in(inner, reads, name) for inner in _inner_code(code, bounds))
 
     def _is_read_by_callback(self, function: _Function, reads: _Reads, name: str) -> bool:
-        """Return whether a function reads the name that nobody mentions, and that somebody may call all the same:
-        methods, and functions that a decorator has registered somewhere."""
+        """Return whether a function that nothing mentions, but that may still be called, reads the name: a method, or a
+        function that a decorator has registered."""
         if not any(self._is_read_in(code, reads, name) for code in self._reachable([function.code])):
             return False
         return function.is_method or _is_registered(function)
@@ -230,7 +231,7 @@ class AgentCode:
                     self._special.setdefault(owner.rpartition(".")[2], []).append(code)
 
     def _find_places(self, members: Mapping[str, Any]) -> None:
-        """Note by which names the values in a namespace are known, and those in fields of its objects."""
+        """Note the names of the values in a namespace, and of those in fields of its objects."""
         for name, value in list(members.items()):
             kind = type(value)
             if isinstance(value, ModuleType):
@@ -280,9 +281,9 @@ _PLAIN = frozenset({str, int, float, bool, bytes, complex, type(None), FunctionT
 
 
 def _modules_of(entry: EntryPoint | None, frames: Iterable[FrameType]) -> list[ModuleType]:
-    """Return the modules of running code that are no library's, and all of such modules that they use.
+    """Return the modules of running code that are no libraries, and all such modules that they use.
 
-    Others that happen to be loaded, such as other tests, have many functions of the same names.
+    Other loaded modules, such as other tests, may have functions of the same names.
     """
     own = {name: module for name, module in list(sys.modules.items()) if _is_own(module)}
     names = set()
@@ -307,7 +308,7 @@ def _is_own(module: object) -> bool:
 
 
 def _modules_used_by(module: ModuleType) -> set[str]:
-    """Return the names of the modules that it holds, and those of what it holds from others."""
+    """Return the names of the modules that it holds, and of the modules that its other values come from."""
     names: set[str] = set()
     package = module.__package__ or ""
     for value in list(vars(module).values()):
@@ -327,7 +328,7 @@ def _modules_used_by(module: ModuleType) -> set[str]:
 
 
 def is_own_class(kind: type) -> bool:
-    """Return whether a class is of a module that is no library's."""
+    """Return whether a class comes from a module that is no library."""
     return _is_own_module(kind.__module__)
 
 
@@ -337,7 +338,7 @@ def _is_own_module(name: str) -> bool:
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
-    """Return the fields of an object, also those in slots; without those that are computed once and kept."""
+    """Return the fields of an object, including slots, without those that are computed once and cached."""
     slots, computed = _layout_of(cast(Hashable, type(value)))
     fields = getattr(value, "__dict__", None)
     if not slots and not computed and fields is not None:
@@ -353,9 +354,9 @@ def fields_of(value: Any) -> Mapping[str, Any]:
     return found
 
 
-@functools.lru_cache(maxsize=1024)  # asked for every object that a tool reaches; to look through a class takes 10 µs
+@functools.lru_cache(maxsize=1024)  # called for every object in a tool's reach; inspecting a class takes 10 µs
 def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the names of the slots of a class, and of its fields that are computed once."""
+    """Return the slots of a class, and its fields that are computed once."""
     slots, computed = dict[str, None](), set[str]()
     for base in kind.__mro__:
         members = vars(base)
@@ -372,8 +373,9 @@ def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 def _locals_of(frame: FrameType) -> dict[str, Any]:
     """Return the variables of a running function.
 
-    Before Python 3.13 its frame keeps what it has once shown, so that an object would outlive the agent's `del`, and
-    its finalizer would run later than without a recording. A dictionary that the agent itself may hold stays.
+    Before Python 3.13, a frame keeps the dictionary that it has once returned, so an object would outlive the agent's
+    `del`, and its finalizer would run later than without a recording. A dictionary that the agent itself may hold
+    stays.
     """
     shown = frame.f_locals
     found = dict(shown)
@@ -384,17 +386,17 @@ def _locals_of(frame: FrameType) -> dict[str, Any]:
     return found
 
 
-_IS_FUNCTION = 0x1  # `inspect.CO_OPTIMIZED`; the namespace of a module or a class is no snapshot
+_IS_FUNCTION = 0x1  # `inspect.CO_OPTIMIZED`; the namespace of a module or class is not a snapshot
+# The functions by which an agent can access its own variables.
 _SHOW_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
-"""The functions by which an agent gets hold of its own variables."""
 
 
 def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
-    """Give the frames of own code that run inside of the entry and outside of tools: in this thread, and in the one
-    that entered the run. Other threads of a run begin with functions that are mentioned somewhere."""
+    """Yield the frames of the agent's own code that run inside of the entry and outside of tools: in this thread, and
+    in the one that entered the run. Other threads of a run begin with functions that are mentioned somewhere."""
     here = sys._getframe(1)
     for innermost in thread_frames().values():
-        # A plain loop: with less between two looks, frames of other threads have less time to go away.
+        # A plain loop is fast: frames of other threads may disappear between two steps.
         chain = []
         frame: FrameType | None = innermost
         while frame is not None:
@@ -406,25 +408,25 @@ def _frames_of(entry: EntryPoint | None) -> Iterator[FrameType]:
 
 
 def _outside_of_tools(chain: list[FrameType], entry: EntryPoint | None, *, is_whole: bool) -> list[FrameType]:
-    """Return the frames of a stack that are of the run: down to the entry where there is one, all of a program."""
+    """Return the frames of a stack that belong to the run: down to its entry, or all of a whole program."""
     found: list[FrameType] = []
     for frame in chain:
         code = frame.f_code
         if code.co_filename == _TOOL_FILE:
-            found.clear()  # those so far run inside of a tool
+            found.clear()  # the frames so far run inside of a tool
         elif not is_library(code.co_filename):
             found.append(frame)
         is_end = code.co_name in _OUTERMOST
         if entry is not None:
             is_end = code is entry.code
-        # What is below code of ReplayKit that runs a candidate is not the agent's.
+        # Frames below ReplayKit's code that runs a candidate are not the agent's.
         if (is_end and not is_whole) or module_name(frame).startswith(_CALLERS_OF_AGENTS):
             break
     return found
 
 
 def _codes_of(member: Any) -> Iterator[CodeType]:
-    """Give the own code of a function, method or descriptor, past its decorators; nothing for tools."""
+    """Yield the own code of a function, method or descriptor, through its decorators; nothing for tools."""
     codes = [function.__code__ for function in _unwrapped(member)]
     files = [code.co_filename for code in codes]
     if _TOOL_FILE not in files:
@@ -452,7 +454,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_sibling(inner: CodeType, code: CodeType) -> bool:
-    """Return whether a function is defined in the one that this code is defined in."""
+    """Return whether a function is defined in the function that this code is defined in."""
     outer = inner.co_qualname.rpartition(".")[0]
     return inner.co_filename == code.co_filename and code.co_qualname.startswith(f"{outer}.")
 
@@ -465,9 +467,9 @@ def _mentions(code: CodeType, bounds: _Bounds | None = None) -> set[str]:
     return names
 
 
-@functools.lru_cache(maxsize=8192)  # to go through the instructions of a long function takes 0.4 ms
+@functools.lru_cache(maxsize=8192)  # going through the instructions of a long function takes 0.4 ms
 def _names_in(code: CodeType, bounds: _Bounds | None) -> frozenset[str]:
-    """Return the names in the code itself; without those of libraries, such as `run` in `asyncio.run`."""
+    """Return the names in the code itself, without those of libraries, such as `run` in `asyncio.run`."""
     names = frozenset({*code.co_names, *code.co_freevars, *code.co_cellvars, *_texts_in(code)})
     if bounds is None and not any(_is_library_module(name) for name in code.co_names):
         return names
@@ -481,7 +483,7 @@ def _names_in(code: CodeType, bounds: _Bounds | None) -> frozenset[str]:
 
 
 def _name_in(instruction: dis.Instruction) -> str:
-    """Return the name that an instruction loads or stores; empty where it has none."""
+    """Return the name that an instruction loads or stores; empty if it has none."""
     if isinstance(instruction.argval, str):
         return instruction.argval
     return ""
@@ -495,7 +497,7 @@ def _texts_in(code: CodeType) -> list[str]:
 
 
 def _inner_code(code: CodeType, bounds: _Bounds | None = None) -> list[CodeType]:
-    """Return the code of the functions that are defined in the code, other than tools."""
+    """Return the code of the functions defined in the code, without tools."""
     parts = [part for part in code.co_consts if isinstance(part, CodeType) and part not in TOOL_BODIES]
     if not parts or bounds is None:
         return parts
@@ -505,13 +507,13 @@ def _inner_code(code: CodeType, bounds: _Bounds | None = None) -> list[CodeType]
 
 @functools.lru_cache(maxsize=4096)
 def _is_library_module(name: str) -> bool:
-    """True for the name of a module that is loaded and is a library's."""
+    """True for the name of a loaded library module."""
     module = sys.modules.get(name)
     return module is not None and not _is_own(module)
 
 
 def _is_registered(function: _Function) -> bool:
-    """Return whether somebody other than its module holds the function."""
+    """Return whether anything but its module holds the function."""
     member = function.holder.get(function.key)
     for referrer in gc.get_referrers(member):
         is_module = isinstance(referrer, dict) and "__name__" in referrer
@@ -522,7 +524,7 @@ def _is_registered(function: _Function) -> bool:
 
 
 def _instructions(code: CodeType, bounds: _Bounds | None) -> Iterator[tuple[dis.Instruction, dis.Instruction]]:
-    """Give each instruction with the one after it."""
+    """Yield each instruction with the next one."""
     for pair in pairwise(dis.get_instructions(code)):
         if _is_inside(pair[0], bounds):
             yield pair
@@ -535,9 +537,9 @@ def _is_looked_up(code: CodeType, name: str, bounds: _Bounds | None) -> bool:
 
 
 def _is_cell_load(instruction: dis.Instruction, code: CodeType) -> bool:
-    """Return whether an instruction passes a variable on to an inner function, without looking at its value.
+    """Return whether an instruction passes a variable on to an inner function, without reading its value.
 
-    From Python 3.13 on, this is `LOAD_FAST` of a variable whose value only `LOAD_DEREF` can read.
+    From Python 3.13 on, this is `LOAD_FAST` of a variable whose value only `LOAD_DEREF` reads.
     """
     if instruction.opname == "LOAD_CLOSURE":
         return True
@@ -546,7 +548,7 @@ def _is_cell_load(instruction: dis.Instruction, code: CodeType) -> bool:
 
 
 def _only_changes(instruction: dis.Instruction) -> bool:
-    """Return whether an instruction takes a method of a container that says nothing of what is in it."""
+    """Return whether an instruction loads a container's method that reveals nothing of its contents."""
     return instruction.opname in _ATTRIBUTES and instruction.argval in _ONLY_CHANGES
 
 

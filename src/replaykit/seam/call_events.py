@@ -19,7 +19,7 @@ def with_source(event: AnyEvent, answer: CallAnswer) -> AnyEvent:
 
 
 def event_of(call: PendingCall, answer: CallAnswer, duration_s: float, span: CallSpan | None = None) -> AnyEvent:
-    """The event that says what was asked and what was answered."""
+    """Return the event for a call and its answer."""
     # Fifteen keywords at most: CPython passes more of them in a dict, which takes twice as long.
     event = CALL_TYPES[call.kind](
         seq=call.seq,

@@ -1,9 +1,9 @@
-"""Hold chance: `random`, `uuid4`, `uuid1` and NumPy's generators draw from a seed, for the whole process.
+"""Pin randomness: `random`, `uuid4`, `uuid1` and NumPy's generators draw from a seed, for the whole process.
 
-A recording writes its seed down, and a replay begins with it. `os.urandom` and `secrets` are left alone in a recording,
-since keys that a recorded program makes are real ones; it only notes that they were drawn, and whether by the agent's
-own code, which may have decided something by them, or by a library. The module's own generators are as they were when
-it is over.
+A recording stores its seed, and a replay begins with it. A recording leaves `os.urandom` and `secrets` alone, since a
+recorded program makes real keys with them. It only notes that they were used, and whether by a library or by the
+agent's own code, which may have decided something by them. Afterwards, the module's own generators are in their
+previous state.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _is_held = False
 
 
 class HeldChance:
-    """The generators that everything is drawn from, seeded alike wherever the seed and the salt are the same."""
+    """The generators behind all random functions, seeded alike for the same seed and salt."""
 
     def __init__(self, seed: int | str, started_at: float, *, keys: bool, draw: int = 0) -> None:
-        """`keys`: what `os.urandom` gives is drawn from here as well; `draw`: see `Pins.draw`."""
+        """`keys`: pin `os.urandom` as well; `draw`: see `Pins.draw`."""
         self._seed = seed
         self._draw = draw
         self._started_ms = round(started_at * 1_000_000) // 1000
@@ -52,12 +52,12 @@ class HeldChance:
         self._generators: dict[int, random.Random] = {}
         self._has_drawn = False
         self.not_held: set[str] = set()
-        """Names of chance that was drawn and is not held: `SECRETS`, `HASHES`, and those of libraries."""
+        """Names of the unpinned sources that were used: `SECRETS`, `HASHES`, and those of libraries."""
         self._time_uuids = 0
         self._numpy: Any = None
 
     def begin(self, salt: str) -> None:
-        """Begin anew, for a process of that name."""
+        """Start again, for a process of that name."""
         import random  # noqa: PLC0415 (slow to import, as others below; few cases have a seed)
 
         self._salt = salt
@@ -68,11 +68,11 @@ class HeldChance:
         if self._numpy is not None:
             self._begin_numpy(self._numpy)
         tempfile: Any = sys.modules.get("tempfile")
-        if tempfile is not None:  # the names of its files stand in arguments of tools
+        if tempfile is not None:  # names of its files occur in arguments of tools
             tempfile._name_sequence = None
 
     def has_drawn(self) -> bool:
-        """True when anything was drawn that a replay has to draw again."""
+        """True if anything was drawn that a replay has to draw again."""
         import random  # noqa: PLC0415
 
         if self._has_drawn or random.getstate() != self._state:
@@ -80,7 +80,7 @@ class HeldChance:
         return self._numpy is not None and not _is_same(self._numpy.get_state(), self._numpy_state)
 
     def _generator(self, number: int) -> random.Random:
-        """One of the generators; made when it is first drawn from, since most runs need none."""
+        """Return one of the generators, created when it is first used, since most runs need none."""
         import random  # noqa: PLC0415
 
         found = self._generators.get(number)
@@ -93,7 +93,7 @@ class HeldChance:
 
         seed = self._seed
         if isinstance(seed, str) and number in (_RANDOM, _NUMPY):
-            # These two the program may have seeded before its run: what they draw follows from that alone.
+            # The program may have seeded these two before its run: then their numbers follow from that seed alone.
             seed = seed.rpartition(".")[2]
         if number == _KEYS and self._draw:
             number = f"{number}.{self._draw}"
@@ -101,7 +101,7 @@ class HeldChance:
 
     @contextmanager
     def standing(self, salt: str) -> Iterator[HeldChance]:
-        """Everything is drawn from here inside of the block."""
+        """Draw everything from here inside of the block."""
         import random  # noqa: PLC0415
 
         state, in_common = random.getstate(), random.getrandbits
@@ -120,11 +120,11 @@ class HeldChance:
         def getrandbits(count: int, /) -> int:
             if module_name(sys._getframe(1)) != "uuid":
                 return in_common(count)
-            # uuid1, which asks the system where the clock is real: `random` must not go on for it
+            # uuid1 asks the system if the clock is real; that must not advance `random`.
             return self._drawn_bits(_BITS, count)
 
         def seed_itself(generator: random.Random, a: Any = None, version: int = 2) -> None:
-            # Without a seed it would ask the operating system; a clock never gives the same one again.
+            # Without a seed the C code would ask the operating system; a clock never gives the same one again.
             if a is None or _is_current_time(a):
                 a = self._own_seed(sys._getframe(1))
             real_seed(generator, a, version)
@@ -150,7 +150,7 @@ class HeldChance:
 
     @contextmanager
     def _hashes(self) -> Iterator[None]:
-        """Notice that somebody asks for the hash of a text, which is another number in every process."""
+        """Notice the use of a text's hash, which is different in every process."""
         if self._holds_keys or hash_seed():
             yield
             return
@@ -158,7 +158,7 @@ class HeldChance:
 
         def noticing(value: object, /) -> int:
             frame = sys._getframe(1)
-            # Neither what a set or a dictionary of the agent's objects asks for, nor what we do, decides anything.
+            # Hashes for sets and dictionaries of the agent's objects decide nothing, and neither do our own.
             if not isinstance(value, int | float) and frame.f_code.co_name != "__hash__" and not is_ours(frame):
                 if is_library(frame.f_code.co_filename):
                     self.not_held.add(LIBRARY_HASHES)
@@ -182,7 +182,7 @@ class HeldChance:
             yield
 
     def _note_keys(self, frame: FrameType) -> None:
-        """Note who asked for bytes, past the modules that give them to anybody; what we ask for is no part of a run."""
+        """Note who asked for random bytes, ignoring modules that just pass them on, and ourselves."""
         callers = (caller for caller in frames_from(frame) if module_name(caller) not in ("random", "secrets"))
         caller = next(callers, None)
         if caller is None or is_ours(caller):
@@ -190,8 +190,8 @@ class HeldChance:
         self.not_held.add(LIBRARY_SECRETS if is_library(caller.f_code.co_filename) else SECRETS)
 
     def _own_seed(self, frame: FrameType) -> int:
-        """The seed of a generator that is made without one. That of `tempfile` is made once in a process, and again in
-        its run: it must not matter to the others when."""
+        """Return the seed of a generator that is created without one. `tempfile` creates its own once in a process, and
+        again in its run, which must not affect the others."""
         maker = frame.f_back
         if maker is not None and module_name(maker) == "tempfile":
             return self._drawn_bits(_FILES, 128)
@@ -204,7 +204,7 @@ class HeldChance:
 
     @contextmanager
     def _time_based_uuids(self) -> Iterator[None]:
-        """`uuid1`, counted from the beginning of the run, of a machine that nobody knows."""
+        """Make `uuid1` count from the beginning of the run, on an anonymous machine."""
         held: list[tuple[Any, Any]] = []
 
         def generate() -> tuple[bytes, None]:
@@ -231,7 +231,7 @@ class HeldChance:
             ticks = self._started_ms * _TICKS_PER_MS + _UUID_EPOCH + self._time_uuids
         place = blake2b(f"{self._seed}/uuid1/{self._salt}".encode(), digest_size=8).digest()
         clock = 0x8000 | int.from_bytes(place[:2], "big") & 0x3FFF
-        node = bytes([place[2] | 1]) + place[3:]  # a group's address, which is no machine's
+        node = bytes([place[2] | 1]) + place[3:]  # a multicast address, which no machine has
         time_low, time_mid, time_high = ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48 & 0x0FFF
         head = time_low.to_bytes(4, "big") + time_mid.to_bytes(2, "big") + time_high.to_bytes(2, "big")
         return head + clock.to_bytes(2, "big") + node
@@ -270,14 +270,14 @@ def _is_current_time(seed: object) -> bool:
 
 
 def hash_seed() -> str:
-    """Return what the order of sets of texts follows from; nothing where it is another one in every process."""
+    """Return what determines the order of sets of texts; empty if it differs in every process."""
     value = os.environ.get("PYTHONHASHSEED", "")
     return value if value.isdecimal() else ""
 
 
 @contextmanager
 def _once_imported(name: str, action: Callable[[Any], None]) -> Iterator[None]:
-    """Do something with a module: now, or as soon as it is imported inside of the block."""
+    """Apply a function to a module: now, or as soon as it is imported inside of the block."""
     module = sys.modules.get(name)
     if module is not None:
         action(module)
@@ -293,10 +293,10 @@ def _once_imported(name: str, action: Callable[[Any], None]) -> Iterator[None]:
 
 @contextmanager
 def held_for_run(run_id: str, started_at: float) -> Iterator[tuple[str, HeldChance | None]]:
-    """Chance as a recorded run holds it, and its seed; neither where another run of the process holds it already.
+    """Give a recorded run's seed and pinned randomness; neither if another run of the process has pinned it.
 
-    The seed is the run's id, so that no two runs draw the same ids, and behind it a number for what the program may
-    have seeded itself: one that seeds `random` before its run draws the same in every recording.
+    The seed is the run's id, so that no two runs draw the same ids, followed by a number for seeds set by the program
+    itself: a program that seeds `random` before its run draws the same in every recording.
     """
     global _held_runs, _is_held
     with _lock:
@@ -315,7 +315,7 @@ def held_for_run(run_id: str, started_at: float) -> Iterator[tuple[str, HeldChan
 
 
 def _own_seed(number: int) -> int:
-    """A number that follows from how the program has seeded its generators, and from the run's number in it."""
+    """Return a number that depends on how the program has seeded its generators, and on the run's number in it."""
     import random  # noqa: PLC0415
 
     known = [hash(random.getstate()[1]), number]
@@ -326,5 +326,5 @@ def _own_seed(number: int) -> int:
 
 
 def _is_same(before: Any, now: Any) -> bool:
-    """True when a generator of NumPy has not moved."""
+    """True if a generator of NumPy has not advanced."""
     return bool((before[1] == now[1]).all()) and before[2:] == now[2:]

@@ -1,9 +1,9 @@
 """Files that the recorded run changed: noted while recording, and watched in a replay.
 
-A replay finds such a file as the recorded run left it, and a file that a tool wrote is not written again. A candidate
-that reads one may take another way for that alone. Python tells an audit hook which files are opened. The hook cannot
-be taken away; without a run to watch it returns at once. It sees no files that C libraries or other programs open,
-other than SQLite's.
+A replay finds such a file in the state in which the recorded run left it, and a file that a tool wrote is not written
+again. A candidate that reads it may behave differently for that alone. Python reports opened files to an audit hook.
+The hook cannot be removed; without a run to watch it returns at once. It does not see files that C libraries, except
+for SQLite, or other programs open.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from replaykit.seam.side_effects import remember_directory, remember_variable
 
 LEFTOVER = "leftover"
 """The deviation of a candidate that reads a file which the recorded run changed."""
-_NOTED = 200  # files of one process that are noted one by one
-_HASHED_BYTES = 8_000_000  # larger files are known by their size and time
+_NOTED = 200  # files noted one by one for each process
+_HASHED_BYTES = 8_000_000  # larger files are compared by size and time
 _FOUND = 8  # states of one file that are told apart
 _DIRECTORY = "directory"
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -39,42 +39,42 @@ _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 _TEMPORARY = getattr(os, "O_TMPFILE", 0)
 _OF_THE_SYSTEM = ("/dev/", "/proc/", "/sys/")
 _WRITERS = ("replaykit.store.", "replaykit.handlers.recording.recorder")
+# Names of files that frameworks write for their own commands; CrewAI's is only for `crewai replay`.
 _NEVER_READ_BY_RUNS = frozenset({"latest_kickoff_task_outputs.db"})
-"""Names of files that frameworks write for their own commands. CrewAI's serves only `crewai replay`."""
+# Modules of Python that open files for their callers.
 _FILE_MODULES = frozenset(
     {"codecs", "contextlib", "genericpath", "glob", "gzip", "importlib", "io", "os", "pathlib", "posixpath", "shutil"}
     | {"sqlite3", "tempfile"}
 )
-"""Modules of Python that open files for whoever calls them."""
 
 
 class FileWatcher:
-    """Is told which files a run opens. Paths are absolute."""
+    """Is notified of the files that a run opens. Paths are absolute."""
 
     def changes(self, path: str, *, anew: bool) -> None:
-        """The file is about to be changed; `anew`: none of its old content stays."""
+        """Note that the file is about to be changed; `anew`: its old content is discarded."""
 
     def reads(self, path: str, *, only_existence: bool = False) -> None:
-        """The file is about to be read, or somebody looks whether it is there."""
+        """Note that the file is about to be read, or that its existence is checked."""
 
     def holds_open(self, path: str) -> None:
-        """The file is a database that is about to be opened, and may be read at any time from then on."""
+        """Note that the file is a database about to be opened, which may be read at any time from then on."""
 
     def lists(self, directory: str) -> None:
-        """Somebody looks which files there are."""
+        """Note that a directory is listed."""
 
     def makes_temporary(self, path: str) -> None:
-        """A file or directory with a name that nobody else has is about to be made."""
+        """Note that a file or directory with a unique name is about to be created."""
 
     def end(self) -> None:
-        """The run has ended."""
+        """Note the end of the run."""
 
 
 class FileLog(FileWatcher):
     """In a recording: notes the files that a process changes."""
 
     def __init__(self, session: RunSession, directory: str = "") -> None:
-        """`directory`: the one that paths are relative to; the current one unless said."""
+        """`directory`: the one that paths are relative to; default: the current one."""
         self._session = session
         self._handler = session.handler
         self._process = os.getpid()
@@ -87,7 +87,7 @@ class FileLog(FileWatcher):
         self._lock = threading.Lock()
 
     def changes(self, path: str, *, anew: bool) -> None:
-        """Note a file before it is changed for the first time."""
+        """Note a file before its first change."""
         if self._process != os.getpid() and not self._go_on_in_child():
             return
         call = _call_here()
@@ -112,7 +112,7 @@ class FileLog(FileWatcher):
         self._write()
 
     def reads(self, path: str, *, only_existence: bool = False) -> None:
-        """Remember what the agent finds of a file that a tool changed."""
+        """Remember the state in which the agent finds a file that a tool changed."""
         known = self._known.get(path)
         if known is None or not known.tool or _call_here() is not None:
             return
@@ -121,7 +121,7 @@ class FileLog(FileWatcher):
             found.add(state_of(path))
 
     def holds_open(self, path: str) -> None:
-        """Remember the databases of the agent: nothing tells when it reads what a tool has written there."""
+        """Remember the agent's databases: it may read what a tool has written there at any time."""
         if _call_here() is None and len(self._databases) < _NOTED:
             self._databases.add(path)
 
@@ -131,7 +131,7 @@ class FileLog(FileWatcher):
             call.emitted = (*call.emitted, name)
 
     def makes_temporary(self, path: str) -> None:
-        """Remember what has a name that no replay uses again, unless a tool returns it."""
+        """Remember unique names, which no replay uses again unless a tool returns them."""
         if _call_here() is None and len(self._temporary) < _NOTED:
             self._temporary.append(path)
 
@@ -148,7 +148,7 @@ class FileLog(FileWatcher):
         self._write()
 
     def _write(self) -> None:
-        """Write down what was found, unless it was found in the middle of writing something else down."""
+        """Write the findings, unless they were made in the middle of another write."""
         if _is_writing(sys._getframe().f_back):
             return
         with self._lock:
@@ -160,7 +160,7 @@ class FileLog(FileWatcher):
         return any(path == own or path.startswith(f"{own}{os.sep}") for own in self._temporary)
 
     def _go_on_in_child(self) -> bool:
-        """In a forked child: True where it writes a share of its own."""
+        """In a forked child: return True if it writes a log of its own."""
         if self._session.handler is self._handler:
             return False
         self._process, self._handler = os.getpid(), self._session.handler
@@ -169,7 +169,7 @@ class FileLog(FileWatcher):
 
 
 class LeftoverWatch(FileWatcher):
-    """In a replay: notes where a candidate reads a file as the recorded run left it."""
+    """In a replay: notes files that a candidate reads in the state in which the recorded run left them."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class LeftoverWatch(FileWatcher):
         was_served: Callable[[str], bool],
         directory: str = "",
     ) -> None:
-        """`was_served` tells whether a call of this tool was answered from the tape already."""
+        """`was_served` tells whether a call of this tool was already answered from the tape."""
         base = directory or os.getcwd()
         self._session = session
         self._was_served = was_served
@@ -192,17 +192,17 @@ class LeftoverWatch(FileWatcher):
         self._by_directory: dict[str, list[str]] = {}
         for path in self._changed:
             self._by_directory.setdefault(os.path.dirname(path), []).append(path)
+        # Files that the candidate wrote, or that were noted; True if no served tool changes that.
         self._own: dict[str, bool] = {}
-        """Files that the candidate wrote, or that were noted; True where no served tool changes that."""
 
     def changes(self, path: str, *, anew: bool) -> None:
-        """Remember what the candidate wrote itself."""
+        """Remember the candidate's own writes."""
         changed = self._changed.get(path)
         if anew and (changed is not None or self._unnamed is not None):
             self._own[path] = changed is None or not changed.tool or self._was_served(changed.tool)
 
     def reads(self, path: str, *, only_existence: bool = False) -> None:
-        """Note a doubt, once for each file, where the file is not what the recorded run found."""
+        """Note a doubt, once for each file, if the file is not as the recorded run found it."""
         changed = self._changed.get(path, self._unnamed)
         if changed is None or self._is_own(changed, path):
             return
@@ -214,7 +214,7 @@ class LeftoverWatch(FileWatcher):
         self._session.note_deviation(LEFTOVER, changed.doubt)
 
     def _is_own(self, changed: ChangedFile, path: str) -> bool:
-        """True for what the candidate wrote itself, as long as no tool is served that changed it afterwards."""
+        """True for the candidate's own file, as long as no tool is served that changed it afterwards."""
         stands = self._own.get(path)
         return stands is not None and (stands or not self._was_served(changed.tool))
 
@@ -230,7 +230,7 @@ class LeftoverWatch(FileWatcher):
         return state != expected
 
     def lists(self, directory: str) -> None:
-        """Look whether what is listed is there as it was."""
+        """Check whether the listed files exist as they did."""
         for path in self._by_directory.get(directory, ()):
             self.reads(path, only_existence=True)
 
@@ -244,7 +244,7 @@ def _changed_since(path: str, moment: float) -> bool:
 
 
 def state_of(path: str) -> str:
-    """Return what is at a path, as a text: equal texts mean equal content. Empty where nobody can tell."""
+    """Return the state of a path as text: equal texts mean equal content. Empty if it is unknown."""
     try:
         status = os.stat(path)
         if S_ISDIR(status.st_mode):
@@ -265,7 +265,7 @@ def state_of(path: str) -> str:
 
 @contextmanager
 def watching_files(session: RunSession, watcher: FileWatcher) -> Iterator[None]:
-    """Tell the watcher which files the session's run opens during the block."""
+    """Notify the watcher of the files that the session's run opens during the block."""
     global _is_hooked
     if not _is_hooked:
         _is_hooked = True
@@ -282,7 +282,7 @@ def watching_files(session: RunSession, watcher: FileWatcher) -> Iterator[None]:
 def watching_leftovers(
     session: RunSession, changed: Iterable[ChangedFile], was_served: Callable[[str], bool], directory: str = ""
 ) -> Iterator[None]:
-    """Note what a candidate reads of the files that the recorded run changed."""
+    """Note the files changed by the recorded run that a candidate reads."""
     files = tuple(changed)
     if not files:
         yield
@@ -292,12 +292,12 @@ def watching_leftovers(
 
 
 _is_hooked = False
+# Sessions whose files are watched.
 _watched: list[RunSession] = []
-"""Sessions whose files are watched."""
 
 
 class _Busy(threading.local):
-    """True in a thread while a watcher looks at a file itself."""
+    """True in a thread while a watcher itself examines a file."""
 
     is_so = False
 
@@ -306,8 +306,8 @@ _busy = _Busy()
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
-    """Handle an event that Python audits; called for every one, of any kind."""
-    # First, since Python still calls this when it ends and has cleared this module: then nothing is watched.
+    """Handle an audit event of Python; called for all of them, of any kind."""
+    # First, because at exit Python still calls this after it has cleared this module.
     if not _watched or _busy.is_so:
         return
     handle = _EVENTS.get(event)
@@ -325,7 +325,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _session_here() -> RunSession | None:
-    """The run that this thread belongs to: the only one under way, where nobody says."""
+    """Return the run of this thread, or else the only run in progress."""
     scope = current()
     if scope is None or scope.session.over:
         return only_session()
@@ -335,7 +335,7 @@ def _session_here() -> RunSession | None:
 
 
 def _call_here() -> PendingCall | None:
-    """Return the call that this is the inside of: the outermost, which is served as a whole."""
+    """Return the outermost call that this happens inside of; it is served as a whole."""
     scope = current()
     if scope is None:
         return None
@@ -343,7 +343,7 @@ def _call_here() -> PendingCall | None:
 
 
 def _is_our_own(innermost: FrameType | None) -> bool:
-    """True where ReplayKit itself opens the file."""
+    """True if ReplayKit itself opens the file."""
     for frame in frames_from(innermost):
         if is_ours(frame) and not _is_of_seam(frame):
             return True
@@ -357,22 +357,22 @@ def _is_of_seam(frame: FrameType) -> bool:
 
 
 def _opens_for_callers(frame: FrameType) -> bool:
-    """True for code that opens files for whoever calls it."""
+    """True for code that opens files for its callers."""
     return module_name(frame).partition(".")[0] in _FILE_MODULES or _is_of_seam(frame)
 
 
 def _is_writing(innermost: FrameType | None) -> bool:
-    """True below the code that writes events down: it may hold locks."""
+    """True below the code that writes events: it may hold locks."""
     return any(module_name(frame).startswith(_WRITERS) for frame in frames_from(innermost))
 
 
 def _path(path: Any, dir_fd: Any = -1) -> str:
-    """The absolute path that is meant; empty for a descriptor, and for what is no business of a run."""
+    """Return the absolute path; empty for a descriptor, and for paths that do not concern a run."""
     if not isinstance(path, str | bytes | os.PathLike) or dir_fd not in (-1, None):
         return ""
     try:
         found = os.path.abspath(os.fsdecode(path))
-    except (OSError, ValueError):  # the current directory is gone, or it is no path at all
+    except (OSError, ValueError):  # the current directory is gone, or the path is invalid
         return ""
     if found.startswith(_OF_THE_SYSTEM) or "__pycache__" in found or os.path.basename(found) in _NEVER_READ_BY_RUNS:
         return ""
@@ -393,7 +393,7 @@ def _opened(files: FileWatcher, path: Any, _mode: Any, flags: Any, *_: Any) -> N
         files.reads(found, only_existence=True)
     elif not flags & os.O_TRUNC and not flags & os.O_WRONLY:
         files.reads(found)
-    # `NamedTemporaryFile` opens its directory, as far as the event tells.
+    # For the event, `NamedTemporaryFile` opens its directory.
     if flags & _WRITES and not os.path.isdir(found):
         files.changes(found, anew=bool(flags & os.O_TRUNC) or flags & _EXCLUSIVE == _EXCLUSIVE)
 
@@ -468,7 +468,7 @@ def _changed_directory(files: FileWatcher, _path: Any) -> None:
 
 
 def _surroundings_here(files: FileWatcher) -> dict[str, str | None] | None:
-    """Return the known changes of the call under way to its process; None outside of a call, and in a replay."""
+    """Return the known changes of the current call to its process; None outside of a call, and in a replay."""
     call = _call_here()
     if call is None or not isinstance(files, FileLog):
         return None
@@ -496,7 +496,7 @@ _EVENTS: dict[str, Callable[..., None]] = {
 
 
 def _accepts_existing(innermost: FrameType | None) -> bool:
-    """True below `os.makedirs` or `Path.mkdir` with `exist_ok=True`, to which it makes no difference what is there."""
+    """True below `os.makedirs` or `Path.mkdir` with `exist_ok=True`, which do not care what exists."""
     for frame in frames_from(innermost):
         if frame.f_code.co_name in ("makedirs", "mkdir") and frame.f_locals.get("exist_ok"):
             return True
@@ -506,7 +506,7 @@ def _accepts_existing(innermost: FrameType | None) -> bool:
 
 
 def _is_of_import(innermost: FrameType | None) -> bool:
-    """True where Python looks for a module."""
+    """True if Python is looking for a module."""
     for frame in frames_from(innermost):
         if not _is_of_seam(frame):
             return module_name(frame).partition(".")[0] == "importlib"
@@ -514,7 +514,7 @@ def _is_of_import(innermost: FrameType | None) -> bool:
 
 
 def _looking(original: Function) -> Function:
-    """For what looks at a file without opening it, which Python does not audit."""
+    """Wrap a function that looks at a file without opening it, which Python does not audit."""
 
     def look(path: Any, *args: Any, **kwargs: Any) -> Any:
         session = None if _busy.is_so else _session_here()
@@ -531,7 +531,7 @@ def _looking(original: Function) -> Function:
 
     for supported in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
         if original in supported:
-            supported.add(look)  # `shutil` asks
+            supported.add(look)  # `shutil` checks this set
     return look
 
 

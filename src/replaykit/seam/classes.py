@@ -1,7 +1,7 @@
-"""Classes by their names, among those that the process has already loaded.
+"""Look up classes by name among those that the process has already loaded.
 
-A recording names classes. Looking one up runs no code: nothing is imported, no `__getattr__` of a module, class or
-metaclass is asked, and no lazy module is made to load.
+A recording names classes. A lookup runs no code: it imports nothing, calls no `__getattr__` of a module, class or
+metaclass, and triggers no lazy module.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class Kind(StrEnum):
 
 
 def is_class(value: object) -> bool:
-    """True for a class; unlike `isinstance`, never asks the value itself what it is."""
+    """True for a class; unlike `isinstance`, never asks the value itself."""
     return issubclass(type(value), type)
 
 
 def members(kind: type) -> Mapping[str, Any]:
-    """Return what the body of the class defines."""
+    """Return the attributes that the body of the class defines."""
     return _MEMBERS(kind)  # type: ignore[no-any-return]
 
 
 def ancestors(kind: type) -> tuple[type, ...]:
-    """The class and its bases, in the order in which attributes are looked up."""
+    """Return the class and its bases in method resolution order."""
     return _MRO(kind)  # type: ignore[no-any-return]
 
 
 def defined(kind: type, name: str) -> Any:
-    """The attribute as the class or its nearest base defines it, no descriptor applied; None without one."""
+    """Return the attribute as the class or its nearest base defines it, without descriptors; None if there is none."""
     return next((members(base)[name] for base in ancestors(kind) if name in members(base)), None)
 
 
@@ -59,12 +59,12 @@ def qualname(kind: type) -> str:
 
 
 def module_of(kind: type) -> str:
-    """The name of the module that the class says it is from."""
+    """Return the name of the module that the class claims to be from."""
     return str(_MODULE(kind))
 
 
 def loaded_module(name: str) -> Mapping[str, Any] | None:
-    """The names in a module that is loaded; None for one that is not, or is no real module."""
+    """Return the names in a loaded module; None for any other, or one that is no real module."""
     module = sys.modules.get(name)
     if not issubclass(type(module), ModuleType):
         return None
@@ -72,15 +72,15 @@ def loaded_module(name: str) -> Mapping[str, Any] | None:
 
 
 def loaded_class(module: str, name: str) -> type | None:
-    """The class of that qualified name in the module of that name, if both are there."""
+    """Return the class of that qualified name in the module of that name, if both are loaded."""
     names = loaded_module(module)
     return None if names is None else _walk(names, name)
 
 
 def find_class(module: str | None, name: str, namespace: Mapping[str, Any]) -> type | None:
-    """The class that a recording names, among what `namespace` and the very module it names hold.
+    """Return the class that a recording names, from `namespace` or from the very module that it names.
 
-    Without a module, a class of that name in `namespace` or in a module that `namespace` names.
+    Without a module, return a class of that name in `namespace` or in a module that `namespace` names.
     """
     named = _in_namespace(module, name, namespace)
     if named is not None:
@@ -97,25 +97,25 @@ def find_class(module: str | None, name: str, namespace: Mapping[str, Any]) -> t
 
 
 def home_of(kind: type) -> str | None:
-    """The module in which the class is found by its qualified name; None where it is in none."""
+    """Return the module in which the class is found by its qualified name; None if there is none."""
     module = module_of(kind)
     return module if loaded_class(module, qualname(kind)) is kind else None
 
 
 def is_hashed_as_usual(kind: type) -> bool:
-    """True when a cache may ask for the hash of the class, and no code of its metaclass is run."""
+    """True if hashing the class runs no code of its metaclass, so that it can be a cache key."""
     return defined(type(kind), "__hash__") is members(object)["__hash__"]
 
 
 def kind_of(kind: type) -> Kind | None:
-    """Return which kind of class it is, if its objects are rebuilt; None for any other."""
+    """Return the kind of a class whose objects are rebuilt; None for any other."""
     return _kind_of(cast(Hashable, kind)) if is_hashed_as_usual(kind) else None
 
 
-@lru_cache(512)  # asked for every object in a value; to look through the bases of a class takes 5 µs
+@lru_cache(512)  # called for every object in a value; inspecting the bases of a class takes 5 µs
 def _kind_of(kind: Any) -> Kind | None:
     if not is_class(kind) or defined(kind, "__del__") is not None:
-        return None  # code that runs when an object goes away runs because the object was made
+        return None  # an object's finalizer would run for every object that is rebuilt
     lineage = ancestors(kind)
     if Enum in lineage:
         return Kind.ENUM
@@ -134,7 +134,7 @@ def _kind_of(kind: Any) -> Kind | None:
 
 
 def field_names(kind: type) -> list[str]:
-    """The fields of a class that `kind_of` knows, but for enums."""
+    """Return the fields of a class that `kind_of` knows, other than an enum."""
     which = kind_of(kind)
     if which is Kind.DATACLASS:
         fields = defined(kind, "__dataclass_fields__")
@@ -162,7 +162,7 @@ def _walk(names: Mapping[str, Any], name: str) -> type | None:
 def _in_namespace(module: str | None, name: str, namespace: Mapping[str, Any]) -> type | None:
     found: Any = _walk(namespace, name)
     if found is None:
-        found = namespace.get(name.rpartition(".")[2])  # a class inside of a function, which the tool closes over
+        found = namespace.get(name.rpartition(".")[2])  # a class inside a function, in the tool's closure
     if not is_class(found):
         return None
     same_name = qualname(found) == name or qualname(found).rpartition(".")[2] == name
@@ -170,8 +170,8 @@ def _in_namespace(module: str | None, name: str, namespace: Mapping[str, Any]) -
 
 
 def _is_from(actual: str, recorded: str | None) -> bool:
-    """True when a class of module `actual` is the one recorded: a script has another name when it is imported, and so
-    has a module that was found along another path."""
+    """True if a class of module `actual` is the recorded one: a script has another name when it is imported, and so has
+    a module that was found along another path."""
     if not recorded or actual == recorded or actual in _MAIN or recorded in _MAIN:
         return True
     return recorded not in sys.modules
@@ -183,7 +183,7 @@ def _has_field_names(kind: type) -> bool:
 
 
 def _is_bare_struct(kind: type) -> bool:
-    """True when making a struct, for which there is one way only, runs nothing of its class."""
+    """True if creating a struct, which is possible in one way only, runs nothing of its class."""
     own = ("__post_init__", "__init__", "__new__")
     bodies = [members(base) for base in ancestors(kind) if base not in (msgspec.Struct, object)]
     return type(kind) is type(msgspec.Struct) and not any(name in body for body in bodies for name in own)

@@ -1,7 +1,7 @@
-"""Watch over a virtual clock: threads that stand where nobody sees it must not hold the clock.
+"""Watch over a virtual clock: threads that wait in places it cannot see must not hold it up.
 
-A thread may wait for a file, a socket or a lock that the clock knows nothing of. One that has stood still for a while,
-by its stack and by its CPU time, is parked: the clock goes on without it until it shows itself again.
+A thread may wait for a file, a socket or a lock that the clock does not know. One that has not moved for a while, by
+its stack and its CPU time, is parked: the clock continues without it until it moves again.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from replaykit.seam.thread_frames import thread_frames
 from replaykit.seam.virtual_clock import VirtualClock, Wait
 
 _LOOK_S = 0.01
+# A thread that has not moved for this long is parked. On a busy machine, a shorter wait may be for a processor.
 _STANDS_S = 0.15
-"""A thread that stands still for this long is parked. On a busy machine, less may only be a wait for a processor."""
+# After this long, jobs that nobody runs are forgotten, and calls without an end are given up.
 _STUCK_S = 1.0
-"""After so long, jobs that nobody runs are forgotten, and calls that have no end are given up."""
+# After this much CPU time without an event, somebody probably polls for something that the clock holds back.
 _SPINS_S = 0.5
-"""After so much computing while nothing happens, somebody most likely polls for what the clock holds back."""
+# The same, once somebody has polled.
 _SPINS_AGAIN_S = 0.1
-"""The same, once somebody has polled."""
+# The patience is this many times longer with a thread about to make a call, or while threads wake each other.
 _FAR = 10
-"""The patience is so many times longer with a thread that is about to make a call, or while threads wake each other."""
+# The patience for a thread that hardly computes is this many times longer.
 _IDLE = 4
-"""The patience for a thread that hardly computes is this many times longer."""
+# In the number of a clock on Linux: the CPU time of a thread.
 _THREAD_CPU = 6
-"""In the number of a clock on Linux: it is a thread's, and it counts the time on a processor."""
 
 
 class _Effort:
-    """The time and CPU time spent since something last changed."""
+    """The real time and CPU time since something last changed."""
 
     def __init__(self) -> None:
         self._last: Any = None
@@ -52,7 +52,7 @@ class _Effort:
 
 
 class Watcher:
-    """Looks at the threads of a run while some of them wait, and at its child processes while there are any."""
+    """Watches the threads of a run while some of them wait, and its child processes while there are any."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -64,7 +64,7 @@ class Watcher:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Watch inside, from the first thread that waits in earnest."""
+        """Watch during the block, from the first thread that really waits."""
         self._clock.on_block = self._start
         try:
             yield
@@ -72,7 +72,7 @@ class Watcher:
             self._is_over = True
 
     def popen(self, original: Callable[..., None]) -> Callable[..., None]:
-        """For `subprocess.Popen.__init__`."""
+        """Wrap `subprocess.Popen.__init__`."""
 
         def init(process: Any, *args: Any, **options: Any) -> None:
             original(process, *args, **options)
@@ -81,7 +81,7 @@ class Watcher:
         return init
 
     def fork(self, original: Callable[[], int]) -> Callable[[], int]:
-        """For `os.fork`."""
+        """Wrap `os.fork`."""
 
         def fork() -> int:
             pid = original()
@@ -92,7 +92,7 @@ class Watcher:
         return fork
 
     def spawn(self, original: Callable[..., int]) -> Callable[..., int]:
-        """For `multiprocessing.util.spawnv_passfds`, which starts helpers of its own as well: they work for nobody."""
+        """Wrap `multiprocessing.util.spawnv_passfds`, which also starts helpers of Python's own."""
 
         def spawn(path: Any, args: Any, passfds: Any) -> int:
             pid = original(path, args, passfds)
@@ -103,12 +103,12 @@ class Watcher:
         return spawn
 
     def renew(self) -> None:
-        """Begin anew in a forked child."""
+        """Start again in a forked child."""
         self._children.clear()
         self._is_running = False
 
     def _started(self, pid: int) -> None:
-        """There is a child: while it lives, time is real."""
+        """Note a child process: time is real while it lives."""
         clock = self._clock
         if clock.is_open and clock.member() is not None and hasattr(os, "waitid"):
             clock.begin_real_work()
@@ -139,7 +139,7 @@ class Watcher:
                     self._park(now_seen[1], is_stuck=looks * _LOOK_S >= _STUCK_S)
 
     def _relieve(self) -> None:
-        """Let the next thing happen if somebody seems to poll for it without any pause; the clock's mutex is held."""
+        """Let the next event happen if somebody seems to poll for it without a pause; needs the clock's mutex."""
         clock = self._clock
         move = self._since_move.since(clock.anchor)
         progress = self._since_progress.since((clock.anchor, clock.progress))
@@ -155,7 +155,7 @@ class Watcher:
             clock.happen_meanwhile(upcoming)
 
     def _is_polled_for(self, upcoming: Wait, effort: tuple[float, float]) -> bool:
-        """True when it is most likely polled for. Who is about to make a call before may only take long."""
+        """True if the event is most likely polled for. A thread about to make an earlier call may just be slow."""
         is_call_due = self._clock.next_begin_s() < upcoming.due
         return self._is_over_patience(effort, _FAR if is_call_due else 1)
 
@@ -170,7 +170,7 @@ class Watcher:
                 self._clock.end_real_work()
 
     def _standing(self) -> dict[int, Any]:
-        """Return where each thread of the run is that does not wait for the clock, and how much it has worked."""
+        """Return the place of each thread that does not wait for the clock, and how much it has computed."""
         frames = thread_frames()
         return {
             ident: (id(frames[ident]), frames[ident].f_lasti, _cpu_s(member.tid))
@@ -194,8 +194,8 @@ class Watcher:
                 clock.give_up_one()
 
     def _note_limit(self, ident: int) -> None:
-        """Note that the agent waits with a limit that runs in real time, such as that of `select.select`: what it waits
-        for may come at any time of the clock."""
+        """Note that the agent waits with a limit in real time, such as that of `select.select`: the event may come at
+        any time of the clock."""
         member, frame = self._clock.members[ident], thread_frames().get(ident)
         if frame is None or member.is_parked or is_library(frame.f_code.co_filename):
             return
@@ -204,7 +204,7 @@ class Watcher:
 
 
 def _is_runnable(tid: int) -> bool:
-    """True for a thread that does not wait for anything but a processor; False where the system does not tell."""
+    """True for a thread that waits only for a processor; False if that is unknown."""
     try:
         with open(f"/proc/self/task/{tid}/stat", "rb") as file:
             return file.read().rpartition(b") ")[2].startswith(b"R")
@@ -213,7 +213,7 @@ def _is_runnable(tid: int) -> bool:
 
 
 def _is_gone(pid: int) -> bool:
-    """True when a child has ended, whether or not somebody has asked for its exit code."""
+    """True if a child has ended, whether or not it was reaped."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -221,10 +221,10 @@ def _is_gone(pid: int) -> bool:
 
 
 def _cpu_s(tid: int) -> float:
-    """Return how long a thread has computed; 0.0 for one that has ended, and where the system does not tell.
+    """Return the CPU time of a thread; 0.0 if it has ended, or if that is unknown.
 
-    The clock is named by the number that the kernel knows the thread by. `time.pthread_getcpuclockid` names the same
-    clock, and reads memory that a thread gives back when it ends.
+    The clock is named by the kernel's number of the thread. `time.pthread_getcpuclockid` would give the same clock, but
+    reads memory that a thread frees when it ends.
     """
     if sys.platform != "linux":
         return 0.0

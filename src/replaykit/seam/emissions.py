@@ -1,7 +1,7 @@
 """Log records and warnings that a tool emits and the agent reads: a replay serves the call, and emits none.
 
-A handler of the agent's own is looked at before and after it gets a record, like an object that a tool changes. What
-it prints or sends decides nothing. A list of `warnings.catch_warnings(record=True)` is there to be read.
+The agent's own handlers are examined before and after they get a record, like objects that a tool changes. What they
+print or send decides nothing. A list of `warnings.catch_warnings(record=True)` exists to be read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CAUGHT = "warnings.catch_warnings()"
 
 
 def _call_under_way() -> tuple[RunSession, PendingCall] | None:
-    """Return the call that the agent itself made, where a tool is at work in a recording."""
+    """Return the call that the agent itself made, if a tool is running in a recording."""
     scope = current()
     if scope is None or scope.outermost is None or scope.session.unrecorded is None:
         return None
@@ -38,7 +38,7 @@ def _note(call: PendingCall, name: str) -> None:
 
 @hook
 def _handling(original: Function, handler: Any, record: Any) -> Any:
-    """For `logging.Handler.handle`."""
+    """Wrap `logging.Handler.handle`."""
     under_way = _call_under_way()
     if under_way is None:
         return original(handler, record)
@@ -55,7 +55,7 @@ def _handling(original: Function, handler: Any, record: Any) -> Any:
 
 @hook
 def _filtering(original: Function, filterer: Any, record: Any) -> Any:
-    """For `logging.Filterer.filter`, of loggers and handlers."""
+    """Wrap `logging.Filterer.filter`, of loggers and handlers."""
     under_way = _call_under_way()
     if under_way is None:
         return original(filterer, record)
@@ -66,7 +66,7 @@ def _filtering(original: Function, filterer: Any, record: Any) -> Any:
 
 @contextmanager
 def _noting_changes(call: PendingCall, owners: list[Any], method: str) -> Iterator[None]:
-    """Note what the method changes inside of the block in objects of the agent's own classes."""
+    """Note changes by the method in objects of the agent's own classes."""
     reaches = [_reach_of(cast(Hashable, type(owner)), method) for owner in owners]
     before = [reach.look((owner,)) for reach, owner in zip(reaches, owners, strict=True)]
     yield
@@ -76,7 +76,7 @@ def _noting_changes(call: PendingCall, owners: list[Any], method: str) -> Iterat
 
 
 def _keeps_text(handler: Any) -> bool:
-    """True for a handler that adds to a text; those of test runners are not the agent's."""
+    """True for a handler that appends to a text, except for those of test runners."""
     kind = type(handler)
     if kind.__module__ != "logging" and not is_own_class(kind):
         return False
@@ -89,7 +89,7 @@ def _reach_of(kind: Any, method: str) -> Reach:
 
 
 def _entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """For `warnings.catch_warnings.__enter__`."""
+    """Wrap `warnings.catch_warnings.__enter__`."""
 
     def enter(catcher: Any) -> Any:
         log = original(catcher)
@@ -104,11 +104,11 @@ def _entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @hook
 def _showing(original: Function, message: Any) -> None:
-    """For `warnings._showwarnmsg`, which C code calls as well."""
+    """Wrap `warnings._showwarnmsg`, which C code calls as well."""
     under_way = _call_under_way()
     if under_way is not None:
         session, call = under_way
-        # The list that warnings are added to now; None where they are shown.
+        # The list that warnings are currently added to; None if they are shown.
         log = getattr(getattr(warnings, "_showwarnmsg_impl", None), "__self__", None)
         if any(caught is log and caught_in is not call for caught, caught_in in session.warning_logs):
             _note(call, _CAUGHT)
@@ -122,4 +122,4 @@ _HOOKS = Hooks(
     },
 )
 watching_emissions = _HOOKS.installed
-"""Inside, a recording notes what tools emit."""
+"""Make a recording note what tools emit, during the block."""

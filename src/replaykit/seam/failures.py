@@ -1,4 +1,4 @@
-"""Exceptions as data, and which of them end a run how. `recorded_errors` makes exceptions of the data again."""
+"""Exceptions as data, and the status of a run that ends with one. `recorded_errors` turns the data back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from replaykit.model.values import Json, canonical, sayable
 
 
 class RecordedError(Exception):
-    """Stands in for a recorded exception whose class is not to be found here."""
+    """Stands in for a recorded exception whose class cannot be found."""
 
 
 class ToolError(RecordedError):
-    """A tool that answered with an error status: `status` is 0 where no answer came."""
+    """A tool answered with an error status; `status` is 0 if it gave no answer."""
 
     status: int = 0
     response: Json = None
@@ -27,7 +27,7 @@ class ToolError(RecordedError):
 
 
 def describe(error: BaseException, *, traceback: str | None = None) -> ErrorInfo:
-    """The exception as data."""
+    """Return the exception as data."""
     from replaykit.seam.forms import ResultForms, describe_in  # noqa: PLC0415 (slow to import; most calls do not fail)
 
     if traceback is not None:
@@ -45,18 +45,18 @@ set_suppress_context = BaseException.__dict__["__suppress_context__"].__set__
 
 
 def raise_again(error: BaseException) -> NoReturn:
-    """Raise a recorded exception with the context that it had, and not the one that is handled here."""
+    """Raise a recorded exception with its recorded context, not the one being handled."""
     context, outer = _CONTEXT.__get__(error), sys.exception()
     if outer is not None:
         context = _with_outer(context, outer)
     try:
         raise error
     finally:
-        set_context(error, context)  # Python has just set it
+        set_context(error, context)  # Python has just replaced it
 
 
 def _with_outer(context: BaseException | None, outer: BaseException) -> BaseException | None:
-    """The recorded context, in which the exception that is handled now stands for its recorded self."""
+    """Return the recorded context, in which the exception being handled replaces its recorded self."""
     if context is None or _is_alike(context, outer):
         return outer
     seen: set[int] = set()
@@ -80,7 +80,7 @@ def _is_alike(recorded: BaseException, current: BaseException) -> bool:
 
 
 def status_of(error: BaseException | None) -> RunStatus:
-    """Return how a run ended that ended with this error, or without one."""
+    """Return the status of a run that ended with this error, or without one."""
     if error is None:
         return RunStatus.SUCCESS
     if isinstance(error, TimeoutError):
@@ -91,13 +91,13 @@ def status_of(error: BaseException | None) -> RunStatus:
 
 
 def is_interruption(kind: type[BaseException]) -> bool:
-    """True for what may end a call from outside."""
+    """True for exceptions that end a call from outside."""
     return issubclass(kind, KeyboardInterrupt | GeneratorExit) or is_cancellation(kind)
 
 
 def came_from_outside(error: BaseException) -> bool:
-    """True for an exception that somebody else has ended a call with. A tool may also raise a cancellation itself, such
-    as that of something it waited for: then nobody has asked for the task that runs it to be cancelled."""
+    """True for an exception by which somebody else has ended a call. A tool may also raise a cancellation itself, such
+    as that of something it waited for: then nobody has cancelled the task that runs it."""
     if not is_interruption(type(error)):
         return False
     return not is_cancellation(type(error)) or type(error).__name__ == "Cancelled" or _is_task_being_cancelled()
@@ -109,16 +109,16 @@ def _is_task_being_cancelled() -> bool:
 
 
 def running_task() -> Any:
-    """Return the asyncio task that runs here; None where none does."""
+    """Return the current asyncio task; None if there is none."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return None
     try:
         return asyncio.current_task()
-    except RuntimeError:  # no loop runs
+    except RuntimeError:  # no event loop is running
         return None
 
 
 def is_cancellation(kind: type[BaseException]) -> bool:
-    """True for what ends a task that somebody cancelled: asyncio's and the futures' own, and trio's."""
+    """True for the exceptions of cancelled tasks: asyncio's, those of futures, and trio's."""
     return kind.__name__ == "CancelledError" or (kind.__name__ == "Cancelled" and kind.__module__.startswith("trio"))

@@ -1,12 +1,11 @@
 """Threads and tasks at the edges of a run: those that it has not started, and those that outlive it.
 
-A worker thread may be older than the run, `_thread.start_new_thread` and `create_task(context=Context())` leave the
-scope behind. Where exactly one run is under way in the process, such a call is recorded in it, or served from its tape.
-Where there are several, nobody knows whose it is: a recording leaves it alone, and a replay stops and names it.
+A worker thread may be older than the run, and `_thread.start_new_thread` and `create_task(context=Context())` lose the
+scope. If exactly one run is in progress in the process, such a call belongs to it. If there are several, its run is
+unknown: a recording leaves it alone, and a replay stops and names it.
 
-What threads and tasks did after the end of the recorded run is not in the recording. So a replay that is over ends them
-where they wait, or where they make their next call: they must neither take answers that belong to others nor do
-anything for real.
+A recording does not contain what threads and tasks did after the end of the run. So a replay that is over ends them
+where they wait, or at their next call: they must neither take answers that belong to others nor do anything for real.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SUPPRESSED = "suppress_instrumentation"
 
 
 def scope_of_call(what: str) -> Scope | None:
-    """Return the scope of a call of `what` that is made here; None where it belongs to no run."""
+    """Return the scope of a call of `what` made here; None if it belongs to no run."""
     scope = current()
     if scope is None or scope.session.over:
         return adopted(scope, what)
@@ -48,16 +47,16 @@ def scope_of_call(what: str) -> Scope | None:
 
 
 def adopted(scope: Scope | None, what: str) -> Scope | None:
-    """The scope for a call of `what` that is made here, where there is none or that of a run which has ended.
+    """Return the scope for a call made here without one, or with that of a run that has ended.
 
-    Gives back `scope` itself where no run is under way, and raises where a replay has to stop the call.
+    Returns `scope` itself if no run is in progress, and raises if a replay has to stop the call.
     """
     if scope is not None and scope.session.stops_when_over:
         return _after_replay(scope)
     if not active_sessions:
         return scope
     if scope is not None and (scope.session.is_apart or scope.session.refuse is not None):
-        return scope  # what a replay has left behind is still served from its own tape
+        return scope  # leftovers of a replay are still served from its own tape
     under_way = sessions_under_way()
     if len(under_way) == 1:
         return _foreign(under_way[0])
@@ -72,8 +71,8 @@ def adopted(scope: Scope | None, what: str) -> Scope | None:
 
 
 def _after_replay(scope: Scope) -> Scope:
-    """The scope for a call by a thread or a task of a replay that is over: a worker that has waited for something to do
-    since works for the next run, and everybody else is stopped."""
+    """Return the scope for a call by a thread or task of a finished replay: a worker that was idle since then works for
+    the next run, and everybody else is stopped."""
     session = only_session()
     if session is not None and threading.get_ident() in scope.session.idle_threads:
         return _foreign(session)
@@ -82,23 +81,23 @@ def _after_replay(scope: Scope) -> Scope:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Keep the block out of any run: a server's other requests, while one is served from a tape."""
+    """Keep the block out of any run: for a server's other requests, while one is served from a tape."""
     session = RunSession(Nobody())
     session.over, session.gives_way, session.is_apart = True, True, True
     token = enter(session.root)
     try:
         yield
     finally:
-        with suppress(ValueError):  # left in another context than it was entered in, as streams may be
+        with suppress(ValueError):  # left in another context than it was entered in, which happens to streams
             leave(token)
 
 
 class RunOver(SystemExit):
-    """Ends a thread of a replay that is over, without a word."""
+    """Ends a thread of a finished replay silently."""
 
 
 def run_over() -> BaseException:
-    """Return the exception that ends the task, or else the thread, that goes on here."""
+    """Return the exception that ends the current task or thread."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         cancelled: BaseException = asyncio.CancelledError("the replay is over")
@@ -107,9 +106,9 @@ def run_over() -> BaseException:
 
 
 def is_program_ending() -> bool:
-    """Return True when the main thread has ended or failed: that interrupts what other threads are still waiting for.
+    """Return True if the main thread has ended or failed, which interrupts other threads that wait.
 
-    They end without a word then. A traceback that is printed while the interpreter shuts down can abort the process.
+    They end silently then: a traceback that is printed during interpreter shutdown can abort the process.
     """
     scope = current()
     return not threading.main_thread().is_alive() or (scope is not None and scope.session.is_ending)
@@ -117,23 +116,23 @@ def is_program_ending() -> bool:
 
 @hook
 def stopped(original: Function, *args: Any, **kwargs: Any) -> Any:
-    """For what starts a thread or a pool's job: it would belong to no run, and do everything for real."""
+    """Replace the start of a thread or a pool's job that would belong to no run, and do everything for real."""
     scope = current()
     if scope is not None and scope.session.over and scope.session.stops_when_over:
-        is_worker = threading.get_ident() in scope.session.idle_threads  # it works for others, too
+        is_worker = threading.get_ident() in scope.session.idle_threads  # it also works for other runs
         if not is_worker:
             raise run_over()
     return original(*args, **kwargs)
 
 
 def exports_telemetry() -> bool:
-    """True inside of an OpenTelemetry exporter, whose requests are about runs and part of none."""
+    """True inside an OpenTelemetry exporter, whose requests describe runs and belong to none."""
     context = sys.modules.get("opentelemetry.context")
     return context is not None and bool(context.get_value(_SUPPRESSED))
 
 
 def caller() -> str:
-    """The thread or task that makes the call, in words."""
+    """Describe the thread or task that makes the call."""
     task = running_task()
     if task is not None:
         return f"task {_function(task)}"
@@ -151,14 +150,14 @@ def _foreign(session: RunSession) -> Scope:
 
 
 def _function(starter: Any) -> str:
-    """The name of what a thread or a task runs, the same in every execution."""
+    """Return the name of what a thread or task runs, the same in every execution."""
     what = starter.get_coro() if hasattr(starter, "get_coro") else getattr(starter, "_target", None)
     name = getattr(what, "__qualname__", None) or "thread"
     return str(name).replace("<locals>.", "").replace("/", "|")
 
 
 class Nobody:
-    """The handler of what is no part of a run: everything happens, nothing is kept."""
+    """The handler of calls outside of any run: everything happens, and nothing is stored."""
 
     def serve(self, call: PendingCall) -> None:
         pass

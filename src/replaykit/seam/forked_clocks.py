@@ -1,8 +1,7 @@
-"""Virtual clocks across forks: the child's clock begins anew, and no thread holds its lock at the fork.
+"""Virtual clocks across forks: the child's clock starts again, and no thread holds its lock at the fork.
 
-Python calls what is registered to run before a fork in the reverse order of registration. `seam.processes` imports this
-module before it registers its own preparations, so that the locks are taken after those: they start threads, which look
-at the clock.
+Python calls functions registered to run before a fork in reverse order. `seam.processes` imports this module before it
+registers its own preparations, so that the locks are taken after those: they start threads, which look at the clock.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from typing import Any, Protocol
 
 
 class ForkableClock(Protocol):
-    """Time as a replay has it."""
+    """The clock of a replay."""
 
     @property
     def mutex(self) -> Any:
         """The lock that the clock's threads share."""
 
     def renew(self) -> None:
-        """Go on in a forked child."""
+        """Continue in a forked child."""
 
 
 standing: list[ForkableClock] = []
 """The clocks that are in place."""
+# Mutexes that a fork holds: the child lacks any other thread that could release them.
 _held: list[Any] = []
-"""Mutexes that a fork holds: a thread that had one would be missing in the child, where others want it."""
 
 
 def _hold() -> None:

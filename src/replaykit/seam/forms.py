@@ -2,8 +2,8 @@
 
     {"$obj": [class, content, module, detail]}
 
-The module is null where the class is not to be found in it by its name. The detail is the name of an enum's member,
-what a pydantic model knows beside its fields, or the attributes an object has beside its fields.
+The module is null if it does not contain the class under its name. The detail is the name of an enum's member, or the
+extra values of a pydantic model, or the attributes of an object beside its fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from replaykit.seam.classes import Kind, ancestors, field_names, home_of, kind_o
 
 Slot: TypeAlias = MemberDescriptorType | GetSetDescriptorType
 CAUSE, CONTEXT, SUPPRESS = "__cause__", "__context__", "__suppress_context__"
-_LEVELS = 6  # how deep exceptions inside of exceptions are kept
+_LEVELS = 6  # depth of exceptions inside exceptions
 _OWN_MEMBERS = {"args", "__dict__", "__weakref__", "__traceback__", CAUSE, CONTEXT, SUPPRESS, "__notes__"}
 _NOT_KEPT = _OWN_MEMBERS | {"characters_written", "print_file_and_line", "obj", "exceptions", "message"}
 
@@ -38,7 +38,7 @@ class ResultForms(Struct, eq=False):
     classes: set[type] = set()
 
     def freeze(self, value: Json, depth: int) -> Json | None:
-        """Return the form of an object of a class that can be rebuilt, and of an exception; else None."""
+        """Return the form of an exception, or of an object whose class can be rebuilt; else None."""
         kind = type(value)
         if issubclass(kind, BaseException):
             return self._error(value)
@@ -57,7 +57,7 @@ class ResultForms(Struct, eq=False):
         base = plain_base(value)
         if base is None:
             return None
-        # The content is given back, and that the class was another is known.
+        # The content comes back, together with the fact that the class was another one.
         return self._object(kind, freeze(as_plain(value, base), depth + 2, self))
 
     def _enum(self, member: Enum, depth: int) -> Json:
@@ -89,7 +89,7 @@ class ResultForms(Struct, eq=False):
 
 
 def describe_in(error: BaseException, forms: ResultForms, traceback: str | None = None) -> ErrorInfo:
-    """The exception as data, its arguments and attributes in these forms."""
+    """Return the exception as data, with its arguments and attributes in these forms."""
     kind = type(error)
     attributes = _attributes(error)
     return ErrorInfo(
@@ -104,7 +104,7 @@ def describe_in(error: BaseException, forms: ResultForms, traceback: str | None 
 
 
 def slot_members(kind: type) -> dict[str, Slot]:
-    """Return the members that objects of the class hold outside of `__dict__`, by name; the nearest base goes first."""
+    """Return the slots that objects of the class have outside of `__dict__`, by name; the nearest base wins."""
     return _slot_members(cast(Hashable, kind))
 
 
@@ -125,7 +125,7 @@ def _raw(value: Json, forms: ResultForms) -> Raw:
 
 
 def _held(value: Any, name: str, which: Kind) -> Any:
-    """A field as the object holds it; ABSENT where it was never set."""
+    """Return a field's value as the object holds it; ABSENT if it was never set."""
     if which is Kind.NAMED_TUPLE or which is Kind.STRUCT:
         return getattr(value, name, ABSENT)
     own = _dict_of(value)
@@ -141,7 +141,7 @@ def _held(value: Any, name: str, which: Kind) -> Any:
 
 
 def _beside_fields(value: Any, which: Kind, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return what an object holds that is no field of it."""
+    """Return the values of an object that are not fields."""
     if which is Kind.MODEL:
         return _beside_model(value, fields)
     if which in (Kind.DATACLASS, Kind.ATTRS):
@@ -170,9 +170,9 @@ def _dict_of(value: Any) -> dict[str, Any]:
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
-    """Return what an exception holds besides its arguments: its attributes, and the exceptions behind it."""
+    """Return what an exception holds besides its arguments: attributes, and the exceptions behind it."""
     if isinstance(error, ReplayKitError):
-        return {}  # our own carry live objects for those who catch them; the message says all that is to be kept
+        return {}  # ours carry live objects for their handlers; the message is all that matters
     special = libraries.error_content(error)
     if special is not None:
         return special | _chain(error)

@@ -1,8 +1,8 @@
-"""Tools that somebody else calls, through the seam: what adapters of frameworks are made of.
+"""Tools that a framework calls, through the seam: the building blocks of adapters.
 
-A framework knows a tool by its name and calls it with arguments of its own making. An adapter hands both over, with a
-function that does the call for real; outside of a run that is all that happens. A function that is a `@tool` itself
-and is called by such a framework is one call, not two.
+A framework knows a tool by its name, and calls it with arguments of its own making. An adapter passes both on, with a
+function that does the call for real; outside of a run, only that function runs. A function that is a `@tool` itself and
+is called by such a framework is one call, not two.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ def call_tool(
     fn: Function | None = None,
     effects: str = "external",
 ) -> T:
-    """The result of a tool's call: the recorded one in a replay, or else that of `live`, written down.
+    """Return the result of a tool's call: the recorded one in a replay, or else that of `live`, which is recorded.
 
-    `live` is given the arguments, which a fork may have changed. `keep` makes plain data of a result, and `give` a
-    result of that data. `fn` is the function behind the tool, whose return annotation says what recorded data is.
+    `live` gets the arguments, which a fork may have changed. `keep` turns a result into plain data, and `give` turns
+    data into a result. `fn` is the function behind the tool, whose return annotation tells how to rebuild recorded
+    data.
 
     >>> rk.call_tool("search_docs", {"query": "refunds"}, lambda arguments: [arguments["query"]])
     ['refunds']
@@ -62,7 +63,7 @@ async def acall_tool(
     fn: Function | None = None,
     effects: str = "external",
 ) -> T:
-    """`call_tool`, for a tool that is awaited.
+    """Do the same as `call_tool` for an async tool.
 
     >>> async def search(arguments):
     ...     return [arguments["query"]]
@@ -80,7 +81,7 @@ async def acall_tool(
 
 
 def _check(call: str, name: str, arguments: Mapping[str, Json], live: object) -> None:
-    """Refuse a wrong argument. By hand: this is done for each call of a tool."""
+    """Refuse a wrong argument. Written by hand, because it runs in each call of a tool."""
     example = f"{call}(\"search_docs\", {{'query': question}}, search_docs)"
     if not isinstance(name, str):
         raise wrong_argument(call, name, example, name="name")
@@ -99,7 +100,7 @@ def _pending(scope: Scope, name: str, arguments: Mapping[str, Json], effects: st
 
 
 def _do(live: Callable[[Arguments], T], call: PendingCall, arguments: Mapping[str, Json]) -> T:
-    """Do it, with the arguments of the call, or with others that a fork wants tried."""
+    """Do the call, with its own arguments or with others from a fork."""
     if call.override is None:
         return live(dict(arguments))
     return live(call.override)

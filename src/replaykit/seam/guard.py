@@ -1,7 +1,7 @@
-"""The socket guard: in a replay, a connection that no call was allowed to make is stopped, and who tried is named.
+"""The socket guard: in a replay, it stops connections that no call was allowed to make, and names their origin.
 
-An exchange that is served never reaches a socket. What does reach one is either inside a call that the rules let
-happen, or it is a bypass: a library that is not watched, a metric, a database nobody recorded.
+A served exchange never reaches a socket. A connection that does is either inside a call that the rules allow, or it
+bypasses the seam: a library that is not watched, a metric, a database that nobody recorded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from replaykit.seam.own_servers import ServersHere, is_in_sandbox, noting_server
 from replaykit.seam.scope import OwnPlaces, RunSession, current
 from replaykit.seam.sockets import is_loopback
 
-_lock = threading.RLock()  # a guard may go down when the collector takes whoever put it up
+_lock = threading.RLock()  # reentrant: the garbage collector may close a guard at any moment
 _guards: list[Guard] = []
+# Host names that were resolved while a guard was up, by their addresses.
 _names: dict[str, set[str]] = {}
-"""The names that were looked up while a guard was up, by the addresses they have."""
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Guard:
-    """Decides which connections may be made in a session. `everywhere` holds for threads of no session as well, and for
-    those of one that is over."""
+    """Decides which connections may be made in a session. `everywhere` includes threads of no session, and of one that
+    is over."""
 
-    # A guard of no session, which watches what sessions leave behind, sets neither.
+    # A guard without a session, which watches what sessions leave behind, sets neither.
     _everywhere = False
     _session: RunSession | None = None
 
@@ -49,28 +49,28 @@ class Guard:
         self._everywhere = everywhere
 
     def forbids(self, host: str, port: int) -> bool:
-        """True for a connection that this guard stops, made from here."""
+        """True for a connection from here that this guard stops."""
         scope = current()
         if scope is None or scope.session is not self._session:
             if not self._everywhere or (scope is not None and not scope.session.over):
-                return False  # of nobody, or of another run
+                return False  # of no run, or of another one
         elif scope.parent is not None:
-            return False  # inside a call that was let through, or in a task or thread that it started
+            return False  # inside a call that was allowed, or in a task or thread that it started
         return not permits(self._allowed, host, port)
 
     def is_own(self, host: str, port: int) -> bool:
-        """True where the program itself listens, or nobody does: no way to the world."""
+        """True if the program itself listens there, or nobody does: no way to the world."""
         return (self._own is not None and self._own.has(host, port)) or is_in_sandbox(host, port)
 
     def refuses(self, host: str, port: int) -> bool:
-        """True where the program listens on this port, but at another address of the machine."""
+        """True if the program listens on this port, but at another address of the machine."""
         own = self._own
         if not isinstance(own, ServersHere) or not own.has(host, port) or is_in_sandbox(host, port):
             return False
         return own.refuses(host, port)
 
     def minds_connections_alone(self, name: str, port: int) -> bool:
-        """True for the machine's own names where the program may listen itself: who looks them up may be its server."""
+        """True for the machine's own names if the program may listen itself: its server may be resolving them."""
         if self._own is None or not is_loopback(name):
             return False
         return not isinstance(self._own, ServersHere) or not port or self.is_own(name, port)
@@ -82,9 +82,9 @@ class Guard:
         return self._session.own
 
     def stop(self, host: str, port: int) -> LiveConnection:
-        """The error for a connection that was stopped."""
+        """Return the error for a connection that was stopped."""
         scope = current()
-        # A whole program takes part from its first line on: there was nothing before.
+        # A whole program joins from its first line on: nothing was before.
         may_be_outside = self._everywhere and (self._own is None or isinstance(self._own, ServersHere))
         outside = may_be_outside and (scope is None or scope.session is not self._session)
         error = LiveConnection(host, port, _who(), outside=outside)
@@ -93,7 +93,7 @@ class Guard:
 
     @contextmanager
     def standing(self) -> Iterator[Guard]:
-        """The guard is up inside of this."""
+        """Keep the guard up during the block."""
         with _lock:
             _guards.append(self)
             _HOOKS.install()
@@ -108,17 +108,17 @@ class Guard:
 
 
 def permits(allowed: AbstractSet[str], host: str, port: int) -> bool:
-    """True when one of these entries, in small letters, is for that place."""
+    """True if one of these lower-case entries allows the place."""
     names = {host.lower()} | _names.get(host, set())
     if not allowed.isdisjoint((f"*:{port}", "*", *names)):
         return True
-    if not port:  # a name that is looked up for a port yet to be said
+    if not port:  # a name that is resolved before the port is known
         return any(entry.startswith(tuple(f"{name}:" for name in names)) for entry in allowed)
     return any(f"{name}:{port}" in allowed or f"[{name}]:{port}" in allowed for name in names)
 
 
 def _check(sock: socket.socket, address: Any) -> list[Guard]:
-    """The guards that let it through because it stays within the program."""
+    """Return the guards that let the connection through because it stays within the program."""
     if sock.family not in _INTERNET or not isinstance(address, tuple):
         return []
     host, port = str(address[0]), int(address[1])
@@ -131,7 +131,7 @@ def _check(sock: socket.socket, address: Any) -> list[Guard]:
 
 
 def _check_name(host: Any, port: Any) -> None:
-    """Looking up a name is the first thing a bypass does, and tells the name it is after."""
+    """Check a name lookup: it comes before a bypass, and reveals the name."""
     name = _text(host)
     if not name:
         return
@@ -142,7 +142,7 @@ def _check_name(host: Any, port: Any) -> None:
 
 
 def _looked_up(host: Any, addresses: Iterable[str]) -> None:
-    """A name has these addresses: what is allowed for it is allowed for them."""
+    """Remember the addresses of a name: what is allowed for the name is allowed for them."""
     for address in addresses:
         _names.setdefault(address, set()).add(_text(host).lower())
 
@@ -156,7 +156,7 @@ def _text(host: Any) -> str:
 
 
 def _is_here(host: Any) -> bool:
-    """True for what needs no looking up elsewhere: an address, and the machine's own name."""
+    """True for hosts that need no lookup elsewhere: addresses, and the machine's own name."""
     name = _text(host)
     if name in ("", "localhost", socket.gethostname()):
         return True
@@ -176,7 +176,7 @@ def _watched(original: Function, sock: socket.socket, address: Any, *rest: Any) 
         return original(sock, address, *rest)
     finally:
         for guard in within:
-            guard.is_own(str(address[0]), int(address[1]))  # a server that came meanwhile is noticed
+            guard.is_own(str(address[0]), int(address[1]))  # notices a server that has just started
 
 
 @hook
@@ -202,7 +202,7 @@ def _looking_up(original: Function, host: Any, port: Any, *rest: Any, **options:
 
 def _looking_up_later(original: Function) -> Function:
     async def getaddrinfo(loop: Any, host: Any, port: Any, **options: Any) -> Any:
-        _check_name(host, port)  # here, since the thread that looks it up does not know who wants it
+        _check_name(host, port)  # here, because the resolver's thread does not know who asks
         return await original(loop, host, port, **options)
 
     return getaddrinfo
@@ -244,7 +244,7 @@ def _who() -> str:
 
 
 def frame_of_program() -> FrameType | None:
-    """The frame of the program that led here: the innermost that is neither ours, nor a library's; where all are, the
+    """Return the frame of the program that led here: the innermost that is neither ours nor a library's, or else the
     innermost of a library."""
     nearest: FrameType | None = None
     for frame in frames_from(sys._getframe(1)):

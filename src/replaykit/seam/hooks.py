@@ -1,7 +1,7 @@
-"""Hooks: methods of other people's classes, and their modules' functions, that are replaced while somebody needs it.
+"""Hooks: replace methods of other people's classes, and functions of their modules, for as long as they are needed.
 
-What is loaded already is hooked at once, the rest at the moment the agent imports it; the last one out puts everything
-back. A module that the agent never imports is never imported by us.
+Loaded modules are hooked at once, others when the agent imports them; the last user restores everything. A module that
+the agent never imports is never imported by us.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 from replaykit.seam.own_code import Function
 
 Make: TypeAlias = Callable[[Any], Any]
-"""Takes a function, and returns what takes its place."""
+"""Takes a function, and returns its replacement."""
 Rows: TypeAlias = tuple[tuple[str, str, Make], ...]
-"""Classes of a module (or "" for the module itself), their methods, and what makes the replacements."""
+"""Classes of a module (or "" for the module itself), their methods, and the makers of replacements."""
 Table: TypeAlias = Mapping[str, Rows]
 
 _lock = threading.RLock()
@@ -30,8 +30,8 @@ _standing: list[Hooks] = []
 
 
 def hook(function: Function) -> Make:
-    """Turn `function(original, …)` into what makes a replacement. It takes one frame more than a closure does, so it is
-    not for what runs in every turn of an event loop, nor for what looks at the frame of its caller."""
+    """Turn `function(original, …)` into a maker of replacements. It adds one frame more than a closure does, so it is
+    unsuitable for functions that run in every turn of an event loop, or look at the frame of their caller."""
 
     def make(original: Function) -> Function:
         def replacement(*args: Any, **kwargs: Any) -> Any:
@@ -46,8 +46,8 @@ class Hooks:
     """The hooks of a table."""
 
     def __init__(self, table: Table, *, required: Collection[str] = (), takes_inherited: bool = False) -> None:
-        """`required`: modules in which a missing function is worth a warning. `takes_inherited`: a method that a class
-        only inherits is replaced in that class."""
+        """`required`: modules in which a missing function is worth a warning. `takes_inherited`: replace a method in a
+        class that only inherits it."""
         self.table = table
         self._required = required
         self._takes_inherited = takes_inherited
@@ -61,7 +61,7 @@ class Hooks:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Keep the hooks in place inside; the last one out takes them away."""
+        """Keep the hooks in place during the block; the last user removes them."""
         missing = self.install()
         try:
             _warn_of(missing)
@@ -70,7 +70,7 @@ class Hooks:
             self.uninstall()
 
     def install(self) -> list[str]:
-        """Put the hooks in place, if nobody has yet; return the names of what is required and missing."""
+        """Install the hooks unless they are; return the names of missing required functions."""
         missing: list[str] = []
         with _lock:
             self._users += 1
@@ -86,7 +86,7 @@ class Hooks:
         return missing
 
     def uninstall(self) -> None:
-        """Take the hooks away, if nobody else needs them."""
+        """Remove the hooks unless somebody else needs them."""
         with _lock:
             self._users -= 1
             if self._users:
@@ -96,7 +96,7 @@ class Hooks:
                 sys.meta_path.remove(_ON_IMPORT)
             while self._replaced:
                 owner, name, original, replacement = self._replaced.pop()
-                # What somebody else has put in front meanwhile stays; ours behind it does nothing without a session.
+                # Wrappers that others have added since stay; our hook behind them does nothing without a session.
                 if vars(owner).get(name) is not replacement:
                     continue
                 if original is None:
@@ -105,16 +105,16 @@ class Hooks:
                     setattr(owner, name, original)
 
     def hook(self, module: ModuleType) -> list[str]:
-        """Hook what the table says of a module; return the names of what is required and missing."""
+        """Hook a module according to the table; return the names of missing required functions."""
         missing = []
         for class_name, method, make in self.table.get(module.__name__, ()):
             owner: Any = getattr(module, class_name, None) if class_name else module
             original = None if owner is None else vars(owner).get(method)
             if owner is module and original is None and hasattr(builtins, method):
-                # The module finds something else in the place of a builtin.
+                # The module then finds the replacement instead of a builtin.
                 self._replace(owner, method, None, make(getattr(builtins, method)))
             elif original is not None or (self._takes_inherited and hasattr(owner, method)):
-                current = getattr(owner, method)  # bound by whoever has wrapped it already
+                current = getattr(owner, method)  # bound, if somebody has already wrapped it
                 replacement = make(current)
                 if not isinstance(replacement, type):
                     functools.update_wrapper(replacement, current)
@@ -134,7 +134,7 @@ def _warn_of(missing: list[str]) -> None:
 
 
 class AfterImport:
-    """A finder for `sys.meta_path` that does something with modules right after they were imported."""
+    """A finder for `sys.meta_path` that processes modules right after their import."""
 
     def __init__(self, is_meant: Callable[[str], bool], action: Callable[[Any], None]) -> None:
         self._is_meant = is_meant

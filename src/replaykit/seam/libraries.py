@@ -1,7 +1,7 @@
-"""Objects of the standard library and of HTTP libraries that recordings know, as data and back.
+"""Objects of the standard library and of HTTP libraries, as data and back.
 
-Each is of one exact class, and is made by a function here: data chooses among these functions and nothing else. A
-library is used where the program has loaded it, and is never imported.
+Each is of one exact class, and rebuilt by a function here: data only chooses among these functions. A library is used
+if the program has loaded it, and is never imported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_numpy(value: object) -> bool:
 
 
 def taken(value: Any) -> Taken | None:
-    """The object as data; None for one that is not known here."""
+    """Return the object as data; None for an unknown one."""
     kind = type(value)
     take = _TAKE.get(kind)
     if take is not None:
@@ -47,19 +47,19 @@ def taken(value: Any) -> Taken | None:
 
 
 def build_library_object(module: str, name: str, content: Any) -> Any:
-    """The object that `taken` was given; an error where the content is no such, and KeyError where nobody knows it."""
+    """Rebuild an object from `taken`; raises an error for invalid content, and KeyError for an unknown class."""
     if (module, name) in _HTTP:
         return _HTTP[module, name][1](content)
     return _MAKE[module, name](content)
 
 
 def is_known(module: object, name: object) -> bool:
-    """True for a class whose objects `made` can make."""
+    """True for a class whose objects can be rebuilt."""
     return (module, name) in _MAKE or (module, name) in _HTTP
 
 
 def error_content(error: BaseException) -> dict[str, Any] | None:
-    """Return what is kept of an exception that holds its details where Python cannot see them; None for any other."""
+    """Return the content of an exception that hides its details from Python; None for any other."""
     if type(error) is not _validation_error():
         return None
     found: Any = error
@@ -67,7 +67,7 @@ def error_content(error: BaseException) -> dict[str, Any] | None:
 
 
 def made_error(kind: type, attributes: Any) -> BaseException | None:
-    """The exception that `error_content` was given; None where it is no such."""
+    """Rebuild an exception from `error_content`; None if it is no such exception."""
     if kind is not _validation_error() or not isinstance(attributes, dict):
         return None
     lines = [_validation_line(kind, line) for line in attributes["errors"]]
@@ -83,7 +83,7 @@ def _validation_line(kind: Any, line: dict[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = {key: line[key] for key in ("loc", "input", "ctx") if key in line}
     try:
         kind.from_exception_data("", [{"type": line["type"], **details}])
-    except KeyError:  # a type that a program has made up
+    except KeyError:  # a type that the program has invented
         custom = (loaded_module("pydantic_core._pydantic_core") or {})["PydanticCustomError"]
         return {"type": custom(line["type"], line["msg"], line.get("ctx")), **details}
     return {"type": line["type"], **details}
@@ -108,7 +108,7 @@ def _made_namespace(content: dict[str, Any]) -> SimpleNamespace:
 
 
 def _moment(value: datetime) -> Json:
-    """A date and time that its text alone does not tell: in the second hour of two, or of a named time zone."""
+    """Return a date and time that its text does not determine: in the repeated hour, or in a named time zone."""
     kind = (loaded_module("zoneinfo") or {}).get("ZoneInfo")
     zone: Any = value.tzinfo
     key = zone.key if kind is not None and type(zone) is kind else None
@@ -153,10 +153,10 @@ def _pairs(headers: Iterable[tuple[Any, Any]]) -> list[list[str]]:
 
 
 def _with_history(value: Any, content_of: Callable[[Any], dict[str, Any] | None]) -> Json:
-    """The response, and those that led to it.
+    """Return the response with those that led to it.
 
-    Each of these has a history of its own, of the same responses. It is written as their places in the list: written
-    out, 30 redirects would be a billion responses.
+    Each of these has a history of its own, of the same responses. It is written as indexes into the list: written out,
+    30 redirects would be a billion responses.
     """
     content = content_of(value)
     if content is None:
@@ -173,7 +173,7 @@ def _with_history(value: Any, content_of: Callable[[Any], dict[str, Any] | None]
 
 
 def _made_history(history: list[Any], make: Callable[[dict[str, Any]], Any]) -> list[Any]:
-    """The responses that led to another; recordings of older versions have them as they are."""
+    """Rebuild the responses that led to another one; older recordings have them written out."""
     is_made = [not isinstance(item, dict) for item in history]
     responses = [item if ready else make(item | {"history": []}) for item, ready in zip(history, is_made, strict=True)]
     for item, response, ready in zip(history, responses, is_made, strict=True):
@@ -188,7 +188,7 @@ def _requests_response(value: Any) -> Json:
 
 def _requests_content(value: Any) -> dict[str, Any] | None:
     if value._content is False:
-        return None  # nobody has read it, and reading it here would take it from who does
+        return None  # nobody has read it, and reading it here would take it from its reader
     return {
         "status_code": value.status_code,
         "reason": value.reason,
@@ -259,7 +259,7 @@ def _made_httpx_response(content: dict[str, Any]) -> Any:
         content["status_code"], request=content["request"], history=history, extensions=content["extensions"]
     )
     rebuilt.headers = _loaded("httpx", "Headers")(list(map(tuple, content["headers"])))
-    rebuilt._content = content["content"]  # decoded when it was recorded: the headers may say otherwise
+    rebuilt._content = content["content"]  # decoded when it was recorded, whatever the headers say
     if content["encoding"] is not None:
         rebuilt._encoding = content["encoding"]
     return rebuilt

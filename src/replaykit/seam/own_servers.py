@@ -1,8 +1,8 @@
-"""Servers of an agent that run in its own process, or with it in a sandbox: no way to the world.
+"""Servers that an agent runs in its own process or sandbox: they are not part of the world.
 
-A server that an agent starts is started again in a replay, often on another port. So what the agent says to it is
-neither recorded nor served, but for requests that are on the tape already. Only a socket that began to listen during
-the run counts: another server of the same process, such as one of a test, is somebody else's.
+A replay starts such a server again, often on another port. So requests to it are neither recorded nor served, except
+for those on the tape. Only a socket that began to listen during the run counts: another server of the same process,
+such as one of a test, belongs to somebody else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from replaykit.seam.variables import SANDBOX
 
 
 class _Server(NamedTuple):
-    """A socket that began to listen during a run. It may be closed since, before a connection to it is noted."""
+    """A socket that began to listen during a run. It may be closed before a connection to it is noted."""
 
     socket: weakref.ref[Any]
     port: int
@@ -40,7 +40,7 @@ _servers: list[_Server] = []
 
 @hook
 def noting_servers(original: Function, sock: Any, *args: Any) -> Any:
-    """For `socket.listen` while a run is under way."""
+    """Wrap `socket.listen` while a run is in progress."""
     result = original(sock, *args)
     port, scope = _port_of(sock), current()
     _servers[:] = [server for server in _servers if not server.is_over]
@@ -53,14 +53,14 @@ class ServersHere:
     """The servers of one run in this process. In a replay, `recorded` are the calls of the tape."""
 
     def __init__(self, session: RunSession, recorded: Iterable[Call] = (), *, everywhere: bool = False) -> None:
-        """`everywhere`: the process is there for this run alone."""
+        """`everywhere`: the process exists for this run alone."""
         self._session = weakref.ref(session)
         self._everywhere = everywhere
         self._recorded = recorded
         self._recorded_ports: set[int] | None = None
 
     def takes(self, url: str) -> bool:
-        """Return True for a request to one of them, unless the tape has such requests, or it is one for a model."""
+        """Return True for a request to one of them, unless the tape has such requests or it is for a model."""
         if not _servers:
             return False
         address = loopback_address(url)
@@ -71,7 +71,7 @@ class ServersHere:
         return api_of("POST", url) is None
 
     def has(self, host: str, port: int) -> bool:
-        """Return True for a port on which one of them listens, at this or another address of the machine."""
+        """Return True for a port on which one of them listens, at any address of the machine."""
         return is_loopback(host) and any(_port_of(server.socket()) == port for server in self._own())
 
     def had(self, host: str, port: int) -> bool:
@@ -79,12 +79,12 @@ class ServersHere:
         return is_loopback(host) and any(server.port == port for server in self._own())
 
     def refuses(self, host: str, port: int) -> bool:
-        """Return True when none of them listens at this very address: somebody else may."""
+        """Return True if none of them listens at this very address: somebody else may."""
         sockets = [server.socket() for server in self._own()]
         return not any(_port_of(sock) == port and _reaches(host, sock) for sock in sockets)
 
     def has_path(self, path: str) -> bool:
-        """Return False: unix sockets of this process are told by the system."""
+        """Return False: for unix sockets of this process, the system is asked."""
         return False
 
     def _own(self) -> list[_Server]:
@@ -101,9 +101,9 @@ class ServersHere:
 
 
 def is_in_sandbox(host: str, port: int) -> bool:
-    """Return True when a server in the sandbox of this process listens on a port, or may be about to.
+    """Return True if a server in this process's sandbox listens on a port, or may be about to.
 
-    Whoever else may listen there, the kernel lets nobody through.
+    Nobody else can be reached there: the kernel lets nothing through.
     """
     level = os.environ.get(SANDBOX, "").partition(":")[0]
     if level not in ("full", "landlock") or not is_loopback(host):
@@ -116,15 +116,15 @@ def is_in_sandbox(host: str, port: int) -> bool:
 
 
 def _has_children() -> bool:
-    """Return True when this process has children, which may be about to listen."""
+    """Return True if this process has children, which may be about to listen."""
     try:
         return any((thread / "children").read_text() for thread in Path("/proc/self/task").iterdir())
-    except OSError:  # a kernel that does not tell
+    except OSError:  # a kernel without this file
         return False
 
 
 def _port_of(sock: Any) -> int | None:
-    """Return the TCP port of a socket; None for one that is closed, or of another family."""
+    """Return the TCP port of a socket; None if it is closed or of another family."""
     socket = sys.modules["socket"]
     if sock is None or sock.fileno() < 0 or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return None
@@ -135,7 +135,7 @@ def _port_of(sock: Any) -> int | None:
 
 
 def _reaches(host: str, sock: Any) -> bool:
-    """Return True when a connection to this address comes to a socket that listens."""
+    """Return True if a connection to this address reaches a listening socket."""
     socket = sys.modules["socket"]
     own = str(sock.getsockname()[0])
     is_v6 = ":" in host

@@ -1,12 +1,12 @@
-"""Parameters of a tool: the arguments of a call as a model would have written them.
+"""Parameters of a tool: reduce the arguments of a call to those that a model would have written.
 
 A foreign trace holds the arguments that a model wrote. The call of the function has more: defaults that the model did
-not mention, objects made of its JSON, and what the framework injects. `model_arguments` takes all of that away, so that
-the two can be compared. A value that was given, and is not the default, always stays.
+not mention, objects built from its JSON, and values injected by the framework. `model_arguments` removes all of that,
+so that the two can be compared. A value that differs from the default always stays.
 
-`note_order` warns of arguments in the order of a set, which differs in every process, so that a replay cannot make the
-call again. A list does not say where its order comes from. One that is in the very order that a set of its items has,
-and in no other that explains it, most likely came out of one.
+`note_order` warns of arguments in the order of a set, which differs in every process, so that a replay cannot repeat
+the call. A list does not show where its order comes from; but if it is exactly the order of a set of its items, and no
+other order explains it, it most likely came from one.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ _FRAMEWORKS = frozenset(
         "workflows",
     }
 )
+# Classes by these names, in these packages, are what frameworks pass to a tool beside the model's arguments.
 _CONTEXTS = frozenset(
     {
         "Agent",
@@ -73,23 +74,22 @@ _CONTEXTS = frozenset(
         "ToolRuntime",
     }
 )
-"""Classes of these names, in packages of those, are what frameworks hand to a tool beside the model's arguments."""
+# Prefixes of class names that mark a parameter as injected, in `Annotated` or as a default.
 _INJECTING = ("Injected", "Depends", "CurrentContext")
-"""Prefixes of class names that mark a parameter as injected, in `Annotated` or as a default."""
 _LISTS = frozenset({"$tuple", "$set", "$frozenset"})
 _TEXTS = frozenset({"$datetime", "$date", "$time", "$decimal", "$uuid", "$path"})
 _OPAQUE = "$opaque"
-_FEWEST = 5  # of fewer items, too many are in that order by accident
+_FEWEST = 5  # fewer items are too often in that order by chance
 
 
 class Parameters:
-    """The parameters of one tool. Nothing is looked at before a call has to be compared."""
+    """The parameters of one tool, examined when a call is first compared."""
 
     def __init__(self, fn: Function) -> None:
         self.fn = fn
 
     def model_arguments(self, arguments: bytes, *, is_recorded: bool = False) -> bytes:
-        """The arguments that a model gives, as canonical JSON; `is_recorded` is for those that a trace holds."""
+        """Return a model's arguments as canonical JSON; `is_recorded` is for those in a trace."""
         arguments_sent = orjson.loads(arguments)
         if type(arguments_sent) is not dict:
             return arguments
@@ -98,7 +98,7 @@ class Parameters:
             if not is_recorded and (name in self._injected or _is_opaque(value)):
                 continue
             plain = _as_json(value, self._hints.get(name))
-            if canonical(plain) != self._defaults.get(name):  # as text: to Python, False is 0
+            if canonical(plain) != self._defaults.get(name):  # as text, because in Python False == 0
                 remaining[name] = plain
         return canonical(remaining)
 
@@ -108,7 +108,7 @@ class Parameters:
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        """The annotations by name; one that cannot be resolved is the text that it is."""
+        """The annotations by name; one that cannot be resolved stays text."""
         names = dict(namespace_of(self.fn))
         hints = {}
         for name, parameter in self._signature.items():
@@ -133,7 +133,7 @@ class Parameters:
 
 
 def signature_of(fn: Function) -> inspect.Signature:
-    """Return the signature of a function; for builtins such as `max`, which have none, one that takes anything."""
+    """Return the signature of a function; for builtins such as `max`, which have none, one that accepts anything."""
     try:
         return inspect.signature(fn)
     except ValueError:
@@ -157,15 +157,15 @@ def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
 
 
 def _default_text(default: Any, hint: Any) -> bytes:
-    """A default as the canonical JSON that a model would have written for it."""
+    """Return a default as the canonical JSON that a model would have written."""
     return canonical(_as_json(orjson.loads(canonical(default)), hint))
 
 
 def _injects(hint: Any, default: Any) -> bool:
-    """True for a parameter that a framework fills in, and no model."""
+    """True for a parameter that a framework fills in rather than a model."""
     if type(default).__name__.startswith(_INJECTING):
         return True
-    if isinstance(hint, str):  # imported for type checkers only
+    if isinstance(hint, str):  # imported only for type checkers
         options = hint.replace("Optional[", "").split("|")
         return any(option.partition("[")[0].rpartition(".")[2].strip(" ]") in _CONTEXTS for option in options)
     if get_origin(hint) is typing.Annotated and any(map(_is_marker, get_args(hint)[1:])):
@@ -189,7 +189,7 @@ def _is_opaque(value: Json) -> bool:
 
 
 def _as_json(value: Json, hint: Any) -> Json:
-    """A frozen value as the JSON that a model would have written for it, without defaults of the classes in it."""
+    """Return a frozen value as the JSON that a model would have written, without defaults of its classes."""
     if type(value) is dict and len(value) == 1:
         ((tag, content),) = value.items()
         if (tag in _LISTS and type(content) is list) or tag in _TEXTS:
@@ -221,7 +221,7 @@ def _members(value: JsonObject, hint: Any) -> JsonObject:
 
 
 def _aliases(kind: Any) -> Iterator[tuple[str, str]]:
-    """The names of a pydantic model's fields, each with the name that it has in JSON."""
+    """Yield the names of a pydantic model's fields with their names in JSON."""
     if not hasattr(kind, "model_construct"):
         return
     for name, field in kind.model_fields.items():
@@ -231,7 +231,7 @@ def _aliases(kind: Any) -> Iterator[tuple[str, str]]:
 
 
 def _field_defaults(kind: Any) -> Iterator[tuple[str, Any]]:
-    """The defaults of a class's fields. Of factories only those of plain collections are called."""
+    """Yield the defaults of a class's fields. Of factories, only those of plain collections are called."""
     if hasattr(kind, "__dataclass_fields__") or hasattr(kind, "model_construct"):
         fields = kind.model_fields if hasattr(kind, "model_construct") else kind.__dataclass_fields__
         for name, field in fields.items():
@@ -254,7 +254,7 @@ def _is_set(hint: Any) -> bool:
 
 
 def _scalar(value: Json, hint: Any) -> Json:
-    """Numbers and texts in one spelling: JSON does not tell 50 from 50.0, nor a date from its text."""
+    """Normalise numbers and texts: JSON does not tell 50 from 50.0, or a date from its text."""
     if type(value) is float and math.isfinite(value) and value.is_integer():
         value = int(value)
     if type(value) not in (str, int, float):
@@ -303,13 +303,13 @@ def _is_of_set(items: Sequence[Any]) -> bool:
 
 
 def _table_sizes(count: int) -> tuple[int, ...]:
-    """Return how many slots a set of so many items may have: how it grew decides."""
+    """Return the possible numbers of slots of a set with so many items, which depend on how it grew."""
     smallest = 1 << (count * 5 // 3).bit_length()
     return smallest, smallest * 2, smallest * 4
 
 
 def _has_order_of_slots(order: Sequence[str], size: int) -> bool:
-    """True when the items stand as their hashes place them; one in eight may have found its slot taken."""
+    """True if the items are in the order of their hashes; one in eight may have found its slot taken."""
     slots = [hash(item) & (size - 1) for item in order]
     displaced = sum(slot > following for slot, following in pairwise(slots))
     return displaced <= len(order) // 8

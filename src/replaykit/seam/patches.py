@@ -1,7 +1,7 @@
 """Patches: everything that is replaced while a session is active, so that calls pass through the seam.
 
-Only libraries that the agent has imported are touched (`seam.hooks`). A translator for an HTTP library is imported when
-the first request is made inside a session: a run without HTTP does not pay for it.
+Only libraries that the agent has imported are touched (`seam.hooks`). The translator of an HTTP library is imported on
+the first request inside a session, so a run without HTTP does not pay for it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from replaykit.seam.scope import active_sessions, current
 
 
 def _late(translator: str, name: str, *more: str) -> Make:
-    """Return what replaces a function by `translator.name`, which is looked up at the first call inside a session. That
-    is called with the original and `more`, before the arguments of the call."""
+    """Return a replacement by `translator.name`, which is imported on the first call inside a session. It is called
+    with the original and `more`, followed by the arguments of the call."""
 
     def make(original: Function) -> Function:
         translated: Function | None = None
@@ -60,8 +60,8 @@ HTTP: dict[str, Rows] = {
     "aiohttp.client": (("ClientSession", "_request", _late("aiohttp", "request")),),
     "botocore.httpsession": (("URLLib3Session", "send", _late("urllib3", "send_of_botocore")),),
 }
-"""`requests` has no row: it sits on urllib3."""
+"""`requests` has no entry, because it is based on urllib3."""
 HOOKS: Table = {**propagate.HOOKS, **processes.HOOKS, **HTTP}
-# What starts processes is not there on every system, and tests put something else in its place.
+# Functions that start processes are not required: some systems lack them, and tests replace them.
 installed = Hooks(HOOKS, required={*propagate.HOOKS, *HTTP}).installed
-"""Keep what every session needs in place inside."""
+"""Keep the hooks that every session needs in place during a block."""

@@ -1,8 +1,8 @@
-"""Hold the clock, chance and the environment still while an agent runs.
+"""Pin the clock, randomness and the environment while an agent runs.
 
-`time` and `datetime` are held by time-machine, which reaches them where C code looks. `monotonic` and `perf_counter`
-are left alone: timeouts and sleeps go on working. Chance is held by `seam.chance`; the randomness of the operating
-system is replaced for Python code only, and what TLS uses is not touched.
+time-machine pins `time` and `datetime`, even for C code. `monotonic` and `perf_counter` are left alone, so that
+timeouts and sleeps work. `seam.chance` pins randomness; the operating system's is replaced for Python code only, so TLS
+is not affected.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from replaykit.model.pins import Clock, Pins
 from replaykit.seam.chance import HeldChance
 
 Resalt = Callable[[str], None]
-"""Begin chance anew, for a process of that name: a forked one would go on as its parent does."""
+"""Restarts randomness for a process of that name: a forked one would otherwise repeat its parent's."""
 
 
 @contextmanager
 def pinned(pins: Pins, salt: str = "", *, keys: bool = True, not_held: set[str] | None = None) -> Iterator[Resalt]:
-    """The world as the pins say, inside of this block, for the whole process. `salt` tells its processes apart.
+    """Apply the pins during the block, for the whole process. `salt` tells the processes of a run apart.
 
-    `keys`: what is drawn for keys (`os.urandom`, `secrets`) is pinned as well. `not_held` gets the names of chance that
-    was drawn and is not pinned.
+    `keys`: also pin `os.urandom` and `secrets`. `not_held` collects the names of unpinned sources that were used.
     """
     resalt: Resalt = lambda _: None  # noqa: E731
     with ExitStack() as stack:
@@ -35,7 +34,7 @@ def pinned(pins: Pins, salt: str = "", *, keys: bool = True, not_held: set[str] 
         if pins.started_at and pins.clock is not Clock.LIVE:
             stack.enter_context(_travel(pins.started_at, tick=pins.clock is Clock.TICK))
             stack.enter_context(_written_times())
-        if pins.seed is not None:  # last: a clock that is held takes `uuid1` apart in its own way
+        if pins.seed is not None:  # last, because a pinned clock also replaces a part of `uuid1`
             chance = HeldChance(pins.seed, pins.started_at, keys=keys, draw=pins.draw)
             if not_held is not None:
                 chance.not_held = not_held
@@ -49,7 +48,7 @@ def _travel(moment: float, *, tick: bool) -> Any:
 
 @contextmanager
 def travelled(started_at: float, passed_s: Callable[[], float]) -> Iterator[None]:
-    """The date goes on with a clock: seconds that have passed since the date that is held, or since this one."""
+    """Let the date follow a clock: its seconds are added to the pinned date, or the current one."""
     machine = _time_machine()
     with ExitStack() as stack:
         if machine.traveller_stack:
@@ -60,7 +59,7 @@ def travelled(started_at: float, passed_s: Callable[[], float]) -> Iterator[None
             held = vars(uuid).get("_generate_time_safe")
             traveller = stack.enter_context(_travel(started_at or time.time(), tick=False))
             if held is not None:
-                # Whoever holds chance has said how `uuid1` goes on.
+                # Pinned randomness has already replaced this part of `uuid1`.
                 uuid._generate_time_safe = held  # type: ignore[attr-defined]
             stack.enter_context(_written_times())
         start_ns = traveller.time_ns()
@@ -73,7 +72,7 @@ def travelled(started_at: float, passed_s: Callable[[], float]) -> Iterator[None
 
 @contextmanager
 def _written_times() -> Iterator[None]:
-    """`ctime` and `asctime` of the held clock as well: time-machine leaves them out."""
+    """Pin `ctime` and `asctime` as well, which time-machine leaves out."""
     ctime, asctime = time.ctime, time.asctime
 
     def held_ctime(seconds: Any = None, /) -> str:
@@ -90,7 +89,7 @@ def _written_times() -> Iterator[None]:
 
 
 def _time_machine() -> Any:
-    """time-machine, without pytest, which it would import wherever there is one."""
+    """Import time-machine without pytest, which it would import if installed."""
     if "time_machine" in sys.modules or "pytest" in sys.modules:
         import time_machine  # noqa: PLC0415 (few agents need it)
 
@@ -120,5 +119,5 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def _look_at_the_zone(values: dict[str, str]) -> None:
-    if "TZ" in values and hasattr(time, "tzset"):  # not on every system
+    if "TZ" in values and hasattr(time, "tzset"):  # not available on Windows
         time.tzset()

@@ -1,4 +1,4 @@
-"""`os.posix_spawn` and its kin, done by a fork: what a child does between the fork and the program it executes."""
+"""`os.posix_spawn` and the like, done by a fork: the child's steps between the fork and the execution."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FAILED = 127
 
 
 def run_to_end(answer: int, enter: Callable[[], None], execute: Callable[[], Any]) -> NoReturn:
-    """Enter a sandbox, then execute a program. What fails is written to `answer`, which ends with the execution."""
+    """Enter a sandbox, then execute a program. Failures are written to `answer`, which the execution closes."""
     try:
         enter()
-    except BaseException:  # noqa: BLE001 (nothing of the caller may run in this process)
+    except BaseException:  # noqa: BLE001 (the caller's code must not continue in this process)
         os.write(answer, NOT_ISOLATED)
         os._exit(_FAILED)
     try:
@@ -28,7 +28,7 @@ def run_to_end(answer: int, enter: Callable[[], None], execute: Callable[[], Any
 
 
 def execute(path: Any, argv: Any, env: Any, *, search: bool, file_actions: Any = None, **options: Any) -> None:
-    """Do what the options of `os.posix_spawn` say, and execute the program; `search` looks for it in `PATH`."""
+    """Apply the options of `os.posix_spawn`, and execute the program; `search` looks for it in `PATH`."""
     if options.get("setsid"):
         os.setsid()
     if options.get("setpgroup") is not None:
@@ -50,13 +50,13 @@ def execute(path: Any, argv: Any, env: Any, *, search: bool, file_actions: Any =
 
 
 def execute_with(path: Any, argv: Sequence[Any], env: Mapping[Any, Any], descriptors: Iterable[int]) -> None:
-    """Execute a program that has these descriptors, besides the standard ones, and no others."""
+    """Execute a program with these descriptors, besides the standard ones, and no others."""
     passed = {0, 1, 2, *descriptors}
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         try:
             os.set_inheritable(descriptor, descriptor in passed)
         except OSError:
-            continue  # that of the listing itself
+            continue  # the descriptor of the listing itself
     os.execve(path, list(argv), env)
 
 

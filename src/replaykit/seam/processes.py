@@ -1,11 +1,11 @@
 """Processes that a run starts: each learns which run it belongs to, however it is started.
 
-A process that is started while a run is recorded or replayed gets the variables that lead it to the run's plan; a
-forked one goes on under a name of its own; and a job of a process pool carries the way to the plan with it, since its
-worker may be older than the run. What the processes do with the plan is the business of `replaykit.programs`.
+A process that starts while a run is recorded or replayed gets variables that lead it to the run's plan; a forked one
+continues under a name of its own; and a job of a process pool carries the path of the plan, since its worker may be
+older than the run. `replaykit.programs` decides what the processes do with the plan.
 
-Where the tree of a replay confines its processes, each enters a sandbox right after the fork. So whatever starts a
-process without a fork that passes here (`os.system`, `os.posix_spawn`, `spawnv_passfds`) is done with one.
+If a replay confines its processes, each enters a sandbox right after its fork. So functions that start a process
+without a fork that passes here (`os.system`, `os.posix_spawn`, `spawnv_passfds`) are replaced by one with a fork.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from replaykit.seam.own_code import Function, qualified_name
 from replaykit.seam.scope import RunSession, Scope, current
 from replaykit.seam.variables import RECORDED_TREE, SESSION
 
-_PREEXEC, _ENVIRONMENT = 6, 10  # the places of `preexec_fn` and `env` among the arguments of `Popen`
+_PREEXEC, _ENVIRONMENT = 6, 10  # the positions of `preexec_fn` and `env` among the arguments of `Popen`
+# A process of Python's own that tidies up after all others, even after the run.
 _TRACKER = "multiprocessing.resource_tracker"
-"""A process of Python's own that tidies up after all others, also after the run."""
 _POOLS = ("concurrent.futures.process", "multiprocessing.pool", "multiprocessing.managers")
 _environment_lock = threading.Lock()
+# Workers of pools that were started in a run, by their identity.
 _started_workers: WeakValueDictionary[int, Any] = WeakValueDictionary()
-"""Workers of pools that were started in a run, by their identity."""
 
 
 class JobHandle(Protocol):
-    """Calls a function in another process, as a part of the run. Can be pickled."""
+    """Calls a function in another process as a part of the run. Can be pickled."""
 
     def __call__(self, fn: Function, /, *args: Any, **kwargs: Any) -> Any: ...
 
     def item(self, number: int) -> JobHandle:
-        """The job for one of several items."""
+        """Return the job for one of several items."""
 
 
 class Entrance(Protocol):
-    """The way of one process into its sandbox."""
+    """The entry of one process into its sandbox."""
 
     def enter(self) -> None:
-        """Enter it: called in the child, right after the fork. A ReplayKitError says that the child has to end."""
+        """Enter the sandbox; call it in the child, right after the fork. A ReplayKitError means that it has to end."""
 
     def begin(self) -> None:
-        """Say that the process was started."""
+        """Note that the process was started."""
 
     def abandon(self) -> None:
-        """Say that no process was started."""
+        """Note that no process was started."""
 
     def failed(self) -> Exception:
-        """Return the error for a process that could not be isolated, and has ended for that."""
+        """Return the error for a process that ended because it could not be isolated."""
 
 
 class ProcessTree(Protocol):
@@ -70,31 +70,31 @@ class ProcessTree(Protocol):
     """The session whose forked children continue under names of their own."""
 
     def environment(self, environ: Mapping[Any, Any], name: str) -> dict[Any, Any]:
-        """The variables a process of this name is started with, in place of the given ones."""
+        """Return the variables for a process of this name, based on the given ones."""
 
     def job(self, name: str) -> JobHandle:
-        """A job of this name for a process of a pool."""
+        """Return a job of this name for a process of a pool."""
 
     def forking(self, name: str, *, inside_call: bool) -> Callable[[], None] | None:
-        """Prepare for a fork; what is given back is called in the child."""
+        """Prepare for a fork; the returned function is called in the child."""
 
     def forked(self) -> None:
-        """Say, in the parent and the same thread, that the fork was made."""
+        """Note that the fork was made; called in the parent, in the same thread."""
 
     def confines(self) -> bool:
-        """True where the processes are shut in."""
+        """Return True if the processes are confined."""
 
     def note(self, text: str) -> None:
-        """Note something about how the processes are shut in."""
+        """Note something about the confinement."""
 
     def entrance(self, *, outlives: bool = False) -> Entrance | None:
-        """Prepare the sandbox of a process that is about to be started; None where there is none.
+        """Prepare the sandbox of a process that is about to start; None if there is none.
 
-        `outlives`: the process may go on, shut in, when the run has ended.
+        `outlives`: the process may continue, confined, after the run has ended.
         """
 
     def close(self) -> None:
-        """The run has ended: gather what its processes did."""
+        """Collect the work of the processes at the end of the run."""
 
 
 def replayed_tree(*arguments: Any) -> ProcessTree:
@@ -113,14 +113,14 @@ def _tree_module() -> Any:
 
 
 def join() -> None:
-    """Take part in the run that this process was started for, if there is one and it does not do so already."""
+    """Join the run that this process was started for, unless it has done so already."""
     has_run = os.environ.get(SESSION) or os.environ.get(RECORDED_TREE)
     if has_run and "replaykit.programs.process_startup" not in sys.modules:
         import_module("replaykit.programs.process_startup").join()
 
 
 class _Child(NamedTuple):
-    """A process, or a job in one, that is about to be started: the tree that it belongs to, and its name there."""
+    """A process, or a job in one, that is about to start: its tree, and its name there."""
 
     tree: ProcessTree
     name: str
@@ -133,7 +133,7 @@ class _Child(NamedTuple):
 
 
 def _following(what: str) -> tuple[Scope, ProcessTree] | None:
-    """Return where in the run a process is started here, and the run's processes; None where nobody follows them."""
+    """Return the scope and the processes of the run that starts a process here; None if they are not followed."""
     scope = scope_of_call(what)
     if scope is None or scope.session.over:
         return None
@@ -144,7 +144,7 @@ def _following(what: str) -> tuple[Scope, ProcessTree] | None:
 
 
 def _started(what: str) -> _Child | None:
-    """Return the process that is started here; None where nobody follows it. What a tool starts is its own business."""
+    """Return the process that is started here; None if it is not followed, such as one that a tool starts."""
     found = _following(what)
     if found is None or found[0].call is not None:
         return None
@@ -172,7 +172,7 @@ def _program(command: Any) -> str:
 
 @contextmanager
 def _in_environment(child: _Child) -> Any:
-    """The variables are those of this process meanwhile, for what offers no other way."""
+    """Set the variables in this process meanwhile, for functions that offer no other way."""
     with _environment_lock:
         before = dict(os.environ)
         changed = child.environment(before)
@@ -208,7 +208,7 @@ def _popen(original: Function, popen: Any, command: Any, *args: Any, **kwargs: A
 
 
 class _PopenArguments:
-    """The arguments of `Popen` after the command, by their places or by their names."""
+    """The arguments of `Popen` after the command, by position or by name."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = list(args)
@@ -220,7 +220,7 @@ class _PopenArguments:
         return self._kwargs.get(name)
 
     def set(self, place: int, name: str, value: Any) -> None:
-        """Exchange an argument where it was: among those by place, or by name."""
+        """Replace an argument where it was: among those by position, or by name."""
         if len(self.args) >= place:
             self.args[place - 1] = value
         else:
@@ -228,7 +228,7 @@ class _PopenArguments:
 
 
 def _entering(entrance: Entrance, then: Callable[[], Any] | None) -> Callable[[], None]:
-    """Return a function for the child: what the agent wants done there is done in the sandbox."""
+    """Return a function for the child that enters the sandbox, and then does what the agent wants done there."""
 
     def first() -> None:
         entrance.enter()
@@ -240,14 +240,14 @@ def _entering(entrance: Entrance, then: Callable[[], Any] | None) -> Callable[[]
 
 @contextmanager
 def _abandoning(entrance: Entrance) -> Iterator[None]:
-    """Give an entrance back if no process is started."""
+    """Give up an entrance if no process is started."""
     try:
         # The agent did not ask for a fork, so Python must not warn it of forks beside threads.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     except Exception as error:
-        if type(error).__name__ == "SubprocessError":  # of a function that is called in the child
+        if type(error).__name__ == "SubprocessError":  # raised for a function that runs in the child
             raise entrance.failed() from None
         entrance.abandon()
         raise
@@ -346,7 +346,7 @@ def _mkdir(original: Function, path: Any, *args: Any, **kwargs: Any) -> None:
 @hook
 def _open(original: Function, path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
     descriptor = original(path, flags, *args, **kwargs)
-    if flags & os.O_EXCL and kwargs.get("dir_fd") is None:  # as `tempfile` does: it was not there before
+    if flags & os.O_EXCL and kwargs.get("dir_fd") is None:  # a new file, like those of `tempfile`
         _note_own(path)
     return descriptor
 
@@ -366,14 +366,14 @@ def _shared_memory(original: Function, memory: Any, *args: Any, **kwargs: Any) -
 
 
 def _note_own(path: Any) -> None:
-    """Note that the agent has made this itself: its child processes may use it."""
+    """Note that the agent has created this path itself, so that its child processes may use it."""
     scope = current()
     if scope is not None and not scope.session.over:
         scope.session.own_paths.append(os.path.abspath(os.fsdecode(path)))
 
 
 def _pool_job(pool: Any, fn: Any) -> JobHandle | None:
-    """Return the job of a process pool that calls this function; None where nobody follows it."""
+    """Return the job of a process pool that calls this function; None if it is not followed."""
     if any(kind.__name__ == "ThreadPool" for kind in type(pool).__mro__):
         return None
     child = _started(_name(fn))
@@ -386,7 +386,7 @@ def _pool_job(pool: Any, fn: Any) -> JobHandle | None:
 
 def _is_older_than_run(pool: Any) -> bool:
     workers = getattr(pool, "_pool", ())
-    by_number = getattr(pool, "_processes", None)  # of an executor; those of `Pool` are in a list
+    by_number = getattr(pool, "_processes", None)  # of an executor; `Pool` has a list
     if isinstance(by_number, dict):
         workers = by_number.values()
     return any(id(worker) not in _started_workers for worker in workers)
@@ -403,7 +403,7 @@ def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs
 @hook
 def _start(original: Function, process: Any) -> None:
     target = getattr(process, "_target", None)
-    # A pool's worker outlives the run; its jobs are followed one by one.
+    # A pool's worker outlives the run, so its jobs are followed one by one.
     is_worker = getattr(target, "__module__", "") in _POOLS
     if target is not None and not is_worker:
         child = _started(_name(target))
@@ -460,10 +460,10 @@ class _ItemJob(NamedTuple):
 
 @hook
 def _fork_function(original: Callable[[], Any]) -> Any:
-    """For `os.fork` and `os.forkpty`: prepare before the fork, and go on after it.
+    """Wrap `os.fork` and `os.forkpty`: prepare before the fork, and continue after it.
 
-    What is registered with `os.register_at_fork` holds locks in between, as `concurrent.futures` does. To prepare takes
-    forks of our own, which would wait for these locks forever.
+    Functions registered with `os.register_at_fork` hold locks in between, for example those of `concurrent.futures`.
+    The preparation makes forks of its own, which would wait for these locks forever.
     """
     if _fork.is_ours or _fork.is_prepared:
         return original()
@@ -506,17 +506,17 @@ HOOKS: dict[str, Rows] = {
         ("", "open", _open),
     ),
 }
-"""Module → the classes and methods, or functions, that start a process, and what takes their place."""
+"""Module → the classes and methods, or functions, that start a process, with their replacements."""
 
 
 class _Fork(threading.local):
-    """The state of a fork that is under way in this thread."""
+    """The state of a fork in progress in this thread."""
 
     renew: Callable[[], None] | None = None
     tree: ProcessTree | None = None
     is_ours = False
     is_prepared = False
-    """True where `_fork_function` does what the functions registered below would do."""
+    """True if `_fork_function` does what the functions registered below would do."""
     is_pool_worker = False
 
 
@@ -525,7 +525,7 @@ _fork = _Fork()
 
 @contextmanager
 def own_forks() -> Iterator[None]:
-    """Forks inside are ours, in this thread: they are no processes of the run, or are led into a sandbox already."""
+    """Mark this thread's forks as ours: they are not processes of the run, or are already sandboxed."""
     before, _fork.is_ours = _fork.is_ours, True
     try:
         yield

@@ -4,7 +4,7 @@ Context variables follow `asyncio` tasks by themselves, but not jobs of a pool o
 that share a scope could not be told apart on replay. While a session is active, each task, job and thread
 therefore starts in a child scope of its own, named after its function and numbered where it is *started*.
 
-The iterations of event loops are counted on the way: calls that end in the same burst of a loop do so in a replay, too.
+The iterations of event loops are counted as well, so that calls that end in the same burst of a loop do so in a replay.
 
 `asyncio` and the pools are slow to import; an agent that does not use them does not pay for them (`seam.hooks`).
 """
@@ -28,8 +28,8 @@ from replaykit.seam.scope import RunSession, Scope, current, enter, scope_in
 def _create_task(original: Function, loop: Any, coro: Any, *, context: Context | None = None, **options: Any) -> Any:
     scope = current()
     if context is not None:
-        scope = scope_in(context) or scope  # its own context may be empty: who makes the task is still known
-    # What starts a loop (asyncio.run) goes on where it stands; what is started in it is a branch.
+        scope = scope_in(context) or scope  # a context without a scope: use that of the creator
+    # The coroutine that starts a loop (asyncio.run) continues its caller's scope; everything started in it is a branch.
     if scope is not None and scope.session.carries and loop.is_running():
         context = copy_context() if context is None else context.copy()
         context.run(enter, scope.job(_name(coro)))
@@ -41,7 +41,7 @@ def _create_task(original: Function, loop: Any, coro: Any, *, context: Context |
 @hook
 def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs: Any) -> Any:
     carried = _context_inside(fn)
-    if carried is not None:  # asyncio.to_thread has made a copy already: the job's scope goes into that
+    if carried is not None:  # asyncio.to_thread has already copied its context: put the job's scope into that
         scope = carried.run(current)
         if scope is None:
             return original(pool, fn, *args, **kwargs)
@@ -64,7 +64,7 @@ def _is_of_interpreters(pool: Any) -> bool:
 
 
 def _leave_to_interpreter(session: RunSession, job: str) -> None:
-    """Note a job that another interpreter runs, which knows of no run; raise where a replay has to stop it."""
+    """Note a job of another interpreter, which belongs to no run; raise if a replay has to stop it."""
     where = "a pool of interpreters, which a run cannot follow"
     if session.refuse is not None:
         raise session.refuse(job, where)
@@ -86,7 +86,7 @@ def _start(original: Function, thread: Any) -> Any:
 
 
 def _submitted(scope: Scope, submit: Function, pool: Any, job: Callable[[], Any]) -> Any:
-    """Give a pool a job; of a recording, one that notes how long it was held up."""
+    """Submit a job to a pool; in a recording, the job notes how long it was held up."""
     hold_ups = scope.session.hold_ups
     if hold_ups is None:
         return submit(pool, job)
@@ -94,16 +94,16 @@ def _submitted(scope: Scope, submit: Function, pool: Any, job: Callable[[], Any]
 
 
 def _watched(scope: Scope, function: Function) -> Function:
-    """Return the function of a thread; of a recording, one that notes how long it was held up."""
+    """Return the function of a thread; in a recording, it notes how long it was held up."""
     if scope.session.hold_ups is None:
         return function
     return scope.session.hold_ups.watched(function)
 
 
 def _set(original: Function) -> Function:
-    """For the `set` that `asyncio.as_completed` makes of what it is given, to make tasks of that.
+    """Replace the `set` that `asyncio.as_completed` builds from its arguments before it creates tasks.
 
-    Such a set is in the order of addresses, so that the tasks would begin, and be numbered, in another order each time.
+    A set of coroutines is in the order of addresses, so tasks would start, and be numbered, differently each time.
     """
 
     def make(*items: Iterable[Any]) -> Any:
@@ -115,7 +115,7 @@ def _set(original: Function) -> Function:
 
 
 def counted(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    """For `BaseEventLoop._run_once`."""
+    """Wrap `BaseEventLoop._run_once`."""
 
     def run_once(loop: Any) -> None:
         try:
@@ -132,13 +132,13 @@ def counted(original: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def running_loop() -> Any:
-    """Return the event loop that runs in this thread; None where none does."""
+    """Return the event loop of this thread; None if there is none."""
     events = sys.modules.get("asyncio.events")
     return None if events is None else events._get_running_loop()
 
 
 def turn_of(loop: Any) -> tuple[int, int] | None:
-    """Return how often a loop has waited, and its iterations since; None for one that is not counted, and for None."""
+    """Return how often a loop has waited, and its iterations since; None if it is not counted, and for None."""
     return getattr(loop, "_replaykit_turn", None)
 
 
@@ -151,11 +151,11 @@ HOOKS: dict[str, Rows] = {
     ),
     "asyncio.tasks": (("", "set", _set),),
 }
-"""Module → the classes and methods that start something, or a builtin that they use, and what takes their place."""
+"""Module → the classes and methods that start something, or a builtin that they use, with their replacements."""
 
 
 def _context_inside(fn: Function) -> Context | None:
-    """The context of `partial(context.run, …)`, the form in which asyncio hands over jobs."""
+    """Return the context in `partial(context.run, …)`, the form in which asyncio passes jobs on."""
     owner = getattr(fn.func, "__self__", None) if isinstance(fn, functools.partial) else None
     if isinstance(owner, Context):
         return owner

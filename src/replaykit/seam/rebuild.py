@@ -1,10 +1,10 @@
-"""Recorded results and exceptions as the objects they were.
+"""Rebuild recorded results and exceptions.
 
-A recording names a class. It is looked up among what the tool's annotation, its module and its closure name, and in
-the very module that the recording names, if that is loaded. Enums, dataclasses, named tuples, pydantic models, attrs
-classes and exceptions are rebuilt field by field: no constructor, validator or setter of the class is run. Whatever
-cannot be rebuilt is counted in `Rebuilder.unbuilt`. The functions on hints take annotations apart: they say which
-classes the value at a place may be of.
+A recording names a class. It is looked up among the names that the tool's annotation, its module and its closure use,
+and in the very module that the recording names, if that is loaded. Enums, dataclasses, named tuples, pydantic models,
+attrs classes and exceptions are rebuilt field by field: no constructor, validator or setter of the class runs. Values
+that cannot be rebuilt are counted in `Rebuilder.unbuilt`. The functions on hints analyse annotations, to find the
+possible classes of a value.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from replaykit.seam import shared_parts
 from replaykit.seam.classes import Kind, defined, field_names, find_class, kind_of, members
 
 _SEQUENCES: dict[str, Callable[[Any], Any]] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
+# Tags that no data but ours has.
 _OBJECTS = ("$obj", "$error", "$numpy")
-"""Tags that no data but ours has."""
+# Errors that content raises if it lacks the form which its class needs.
 _WRONG = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""Errors that content raises if it lacks the form which its class needs."""
 
 
 class Unbuilt(Opaque):
-    """Stands where a value was that cannot be rebuilt. It may be handed on; any other use is refused."""
+    """Stands for a value that cannot be rebuilt. It may be passed on; any other use is refused."""
 
     __slots__ = ("_report",)
 
@@ -63,28 +63,28 @@ class Unbuilt(Opaque):
 
 
 def value_of(text: Raw, hint: Any = None, namespace: Mapping[str, Any] | None = None) -> Json:
-    """The recorded value, rebuilt as far as it can be."""
+    """Return the recorded value, rebuilt as far as possible."""
     data = bytes(text)
     value = orjson.loads(data)
     return Rebuilder(namespace or {}).value(value, hint) if is_tagged(data) else value
 
 
 def rebuild_error(info: ErrorInfo, namespace: Mapping[str, Any]) -> BaseException:
-    """The recorded exception, as its own class where `namespace` or the module it was of has it."""
+    """Return the recorded exception, as its own class if `namespace` or its module has it."""
     return Rebuilder(namespace).error(info)
 
 
 class Rebuilder(Struct, eq=False):
-    """Makes objects of recorded values, by the classes that one tool can mean."""
+    """Rebuilds recorded values, with the classes that one tool may use."""
 
     _namespace: Mapping[str, Any]
     _report: Callable[[str], None] | None = None
     unbuilt: list[str] = []
     """The types of values that could not be rebuilt."""
-    _details: int = 0  # above 0 inside of what few look at, such as the attributes of an exception
+    _details: int = 0  # above 0 inside details that few read, such as the attributes of an exception
 
     def value(self, frozen: Json, hint: Any = None) -> Any:
-        """The object that a frozen value stands for; the hint is the annotation of its place."""
+        """Rebuild a frozen value; the hint is the annotation of its place."""
         if type(frozen) is list:
             return [self.value(item, item_hint(hint, i)) for i, item in enumerate(frozen)]
         if type(frozen) is not dict:
@@ -94,14 +94,14 @@ class Rebuilder(Struct, eq=False):
             if tag in READERS:
                 try:
                     return self._tagged(tag, content, hint)
-                except _WRONG:  # plain data that happens to start with "$", or an object that has been damaged
+                except _WRONG:  # plain data that starts with "$", or a damaged object
                     if tag in _OBJECTS:
                         self.unbuilt.append(f"damaged {tag}")
                     return frozen
         return {key: self.value(item, member_hint(hint, key)) for key, item in frozen.items()}
 
     def error(self, info: ErrorInfo) -> BaseException:
-        """The exception that was recorded, or one that its bases catch."""
+        """Return the recorded exception, or one that handlers of its bases catch."""
         from replaykit.seam.recorded_errors import make_error  # noqa: PLC0415 (slow to import; most calls do not fail)
 
         return make_error(info, self._namespace, self._detail, self._missing_error)
@@ -122,7 +122,7 @@ class Rebuilder(Struct, eq=False):
         return READERS[tag](content)
 
     def _detail(self, frozen: Json) -> Any:
-        """A value that few look at: what cannot be rebuilt in it counts when it is used."""
+        """Rebuild a detail: what cannot be rebuilt in it counts only when it is used."""
         self._details += 1
         try:
             return self.value(frozen)
@@ -138,7 +138,7 @@ class Rebuilder(Struct, eq=False):
         return Unbuilt(type_name)
 
     def _missing_error(self, info: ErrorInfo) -> None:
-        # No code here can name a class of a module that is not loaded: a stand-in makes no difference to it.
+        # No code here can name a class of a module that is not loaded, so a stand-in makes no difference.
         if not self._details and info.module in sys.modules:
             self.unbuilt.append(f"{info.module}.{info.type}")
 
@@ -167,7 +167,7 @@ class Rebuilder(Struct, eq=False):
         if which is Kind.ENUM:
             return _member(kind, fields, detail)
         hints = {}
-        if module is None:  # an older recording: annotations tell the classes of what it holds
+        if module is None:  # an older recording: annotations tell its classes
             hints = _known_field_hints(kind)
         return self._record(kind, which, fields, detail, hints)
 
@@ -187,7 +187,7 @@ class Rebuilder(Struct, eq=False):
         more = fields.keys() - set(names)
         values = {key: self.value(fields[key], hints.get(key)) for key in names if key in fields}
         if which is Kind.MODEL:
-            # Older recordings hold what a model allows beside its fields among them.
+            # Older recordings hold a model's extra values among its fields.
             extra = {key: self.value(fields[key]) for key in fields if key in more}
             return _model(kind, values, extra, self._parts(detail))
         if len(values) != len(names) and which in (Kind.NAMED_TUPLE, Kind.STRUCT):
@@ -200,7 +200,7 @@ class Rebuilder(Struct, eq=False):
         return _filled(kind, {**values, **beside})
 
     def _parts(self, detail: Json) -> dict[str, Any]:
-        """Return what an object holds beside its fields, part by part."""
+        """Return the values of an object beside its fields, part by part."""
         if type(detail) is not dict:
             return {}
         return {key: self._detail(item) for key, item in detail.items()}
@@ -219,7 +219,7 @@ class Rebuilder(Struct, eq=False):
 
 
 def _as_info(content: Json) -> Json:
-    """An error's content for `msgspec.convert`: its values stay the JSON text they are."""
+    """Prepare an error's content for `msgspec.convert`: its values stay JSON text."""
     if type(content) is not dict:
         raise TypeError(content)
     texts = {key: Raw(orjson.dumps(content[key])) for key in ("args", "attributes") if key in content}
@@ -227,7 +227,7 @@ def _as_info(content: Json) -> Json:
 
 
 def _member(kind: type, value: Json, name: Json) -> Any:
-    """The member of an enum, by its name, or by its value; a combination of flags by its number."""
+    """Return the member of an enum, by name or value; a combination of flags by number."""
     named = defined(kind, "_member_map_")
     if type(named) is not dict:
         raise LookupError(kind)
@@ -243,13 +243,13 @@ def _member(kind: type, value: Json, name: Json) -> Any:
 
 
 def _combines_itself(kind: type) -> bool:
-    """True for flags of which a combination is made by Python's own code only."""
+    """True for flags whose combinations are created by Python's own code only."""
     is_flag = issubclass(kind, Flag) and defined(kind, "_missing_") is members(Flag)["_missing_"]
     return is_flag and type(kind) is type(Enum) and defined(kind, "_member_type_") in (object, int)
 
 
 def _filled(kind: type, values: dict[str, Any]) -> Any:
-    """An object that holds these values: slots and its `__dict__` are filled, no setter is asked."""
+    """Return an object with these values: slots and `__dict__` are filled without calling a setter."""
     from replaykit.seam.forms import slot_members  # noqa: PLC0415 (needed only for objects of classes)
 
     instance: Any = object.__new__(kind)
@@ -263,7 +263,7 @@ def _filled(kind: type, values: dict[str, Any]) -> Any:
 
 
 def _model(kind: type, values: dict[str, Any], extra: dict[str, Any], parts: dict[str, Any]) -> Any:
-    """A pydantic model, its parts set one by one; neither validators nor `model_post_init` are run."""
+    """Return a pydantic model, filled part by part; neither validators nor `model_post_init` run."""
     instance: Any = object.__new__(kind)
     more = {**extra, **parts.get("extra", {})}
     config = defined(kind, "model_config") or {}
@@ -303,7 +303,7 @@ _STREAMS = ("Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable
 
 
 def return_hint(fn: Any) -> Any:
-    """The function's return annotation, resolved; None when it has none that can be resolved."""
+    """Return the function's resolved return annotation; None if there is none."""
     try:
         return typing.get_type_hints(fn, include_extras=False).get("return")
     except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
@@ -311,7 +311,7 @@ def return_hint(fn: Any) -> Any:
 
 
 def stream_item_hint(hint: Any) -> Any:
-    """The annotation of the items of a stream with this return annotation."""
+    """Return the annotation of the items of a stream with this return annotation."""
     for option in options_of(hint):
         origin = get_origin(option)
         if getattr(origin, "__name__", "") in _STREAMS and get_args(option):
@@ -320,7 +320,7 @@ def stream_item_hint(hint: Any) -> Any:
 
 
 def stream_return_hint(hint: Any) -> Any:
-    """The annotation of what a generator with this return annotation returns."""
+    """Return the annotation of the return value of a generator with this return annotation."""
     for option in options_of(hint):
         if getattr(get_origin(option), "__name__", "") == "Generator" and len(get_args(option)) == 3:
             return get_args(option)[2]
@@ -328,7 +328,7 @@ def stream_return_hint(hint: Any) -> Any:
 
 
 def item_hint(hint: Any, index: int) -> Any:
-    """The annotation of an item of a sequence with this annotation."""
+    """Return the annotation of an item of a sequence with this annotation."""
     for option in options_of(hint):
         arguments = get_args(option)
         if not arguments:
@@ -340,7 +340,7 @@ def item_hint(hint: Any, index: int) -> Any:
 
 
 def member_hint(hint: Any, key: str | None) -> Any:
-    """The annotation of a member of a mapping with this annotation."""
+    """Return the annotation of a member of a mapping with this annotation."""
     for option in options_of(hint):
         if typing.is_typeddict(option):
             return field_hints(option).get(key or "")
@@ -351,13 +351,13 @@ def member_hint(hint: Any, key: str | None) -> Any:
 
 
 def classes_in(hint: Any) -> Iterator[type]:
-    """The classes that a hint can mean, and those below them."""
+    """Yield the classes that a hint can mean, and those inside them."""
     for option in options_of(hint):
         yield from _with_subclasses(option)
 
 
 def field_hints(kind: Any, *, include_extras: bool = False) -> dict[str, Any]:
-    """Return the annotations of a class's fields, resolved; none where they cannot be."""
+    """Return the resolved annotations of a class's fields; empty if they cannot be resolved."""
     try:
         return typing.get_type_hints(kind, include_extras=include_extras)
     except Exception:  # noqa: BLE001 (evaluating a user's annotations can raise anything)
@@ -368,7 +368,7 @@ _known_field_hints = lru_cache(256)(field_hints)  # resolving annotations is slo
 
 
 def options_of(hint: Any) -> Iterator[Any]:
-    """The classes and generics a hint can mean: unions, aliases and wrappers taken apart."""
+    """Yield the classes and generics that a hint can mean, from unions, aliases and wrappers."""
     if isinstance(hint, typing.TypeVar):
         yield from options_of(hint.__bound__)
         for constraint in hint.__constraints__:

@@ -1,7 +1,7 @@
 """Recorded exceptions as exceptions again.
 
-An exception is made by the nearest `__new__` that is written in C: neither `__new__` nor `__init__` of a user's class
-is run. What its class holds outside of `__dict__`, such as the `errno` of an OSError, is set member by member.
+An exception is created by the nearest `__new__` written in C: neither `__new__` nor `__init__` of a user's class runs.
+Values outside of `__dict__`, such as the `errno` of an OSError, are set one by one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Rebuild = Callable[[Json], Any]
 def make_error(
     info: ErrorInfo, namespace: Mapping[str, Any], rebuild: Rebuild, missing: Callable[[ErrorInfo], None]
 ) -> BaseException:
-    """The exception of its own class; where that cannot be made, one that a base catches, and `missing` is called."""
+    """Return an exception of the recorded class, or else one that a base catches, after calling `missing`."""
     kind = _find(info.module, info.type, namespace)
     attributes = _attributes(info, rebuild)
     try:
         error = None if kind is None else _special(kind, attributes) or _new_error(kind, _arguments(info, rebuild))
-    except (TypeError, ValueError, LookupError):  # arguments that are not those of such a class
+    except (TypeError, ValueError, LookupError):  # arguments that do not fit the class
         error = None
     if error is None:
         missing(info)
@@ -61,7 +61,7 @@ def _attributes(info: ErrorInfo, rebuild: Rebuild) -> dict[str, Any]:
 
 def _arguments(info: ErrorInfo, rebuild: Rebuild) -> tuple[Any, ...]:
     if not info.args_json:
-        is_recorded = bool(info.bases)  # others say no more than a message
+        is_recorded = bool(info.bases)  # others have only a message
         return (info.message,) if info.message and not is_recorded else ()
     arguments = rebuild(_loaded(info.args_json))
     return arguments if isinstance(arguments, tuple) else (arguments,)
@@ -76,7 +76,7 @@ def _special(kind: type[BaseException], attributes: dict[str, Any]) -> BaseExcep
     if error is not None:
         set_args(error, ())
         chain = {name: attributes[name] for name in (CAUSE, CONTEXT, SUPPRESS) if name in attributes}
-        attributes.clear()  # the others have gone into it
+        attributes.clear()  # they are in the exception already
         attributes.update(chain)
     return error
 
@@ -86,7 +86,7 @@ def _new_error(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseExc
         return kind(*arguments)
     base: type = kind
     while type(members(base).get("__new__")) is not BuiltinFunctionType:
-        base = base.__base__  # type: ignore[assignment]  # the one that says how its objects lie in memory
+        base = base.__base__  # type: ignore[assignment]  # the base that determines the memory layout
     is_group = issubclass(kind, BaseExceptionGroup)
     new: Callable[..., BaseException] = base.__new__
     error = new(kind, *arguments[:2]) if is_group else new(kind)
@@ -95,7 +95,7 @@ def _new_error(kind: type[BaseException], arguments: tuple[Any, ...]) -> BaseExc
 
 
 def _fill(error: BaseException, attributes: dict[str, Any]) -> None:
-    """Give an exception its attributes, and the exceptions behind it; no setter of its class is asked."""
+    """Set an exception's attributes, and the exceptions behind it, without calling a setter."""
     cause = attributes.pop(CAUSE, None)
     context = attributes.pop(CONTEXT, None)
     suppress = attributes.pop(SUPPRESS, None)
@@ -119,17 +119,17 @@ def _set(member: Any, error: BaseException, value: Any) -> None:
     try:
         member.__set__(error, value)
     except (TypeError, AttributeError, ValueError):
-        return  # one that can only be read, or takes other values: it was set with the arguments
+        return  # read-only, or of another type: the arguments have set it
 
 
 def _find(module: str, name: str, namespace: Mapping[str, Any]) -> type[BaseException] | None:
-    """The exception class of that name, among those that are there already."""
+    """Return the exception class of that name among the loaded ones."""
     simple = name.rpartition(".")[2]
     found: Any = vars(builtins).get(simple) if module in ("", "builtins") else None
     if not _is_error(found) and module != "builtins":
         found = find_class(module or None, name if module else simple, namespace)
     if found is None and not module and simple == ToolError.__name__:
-        return ToolError  # what traces call any tool's error
+        return ToolError  # the name that traces use for any tool's error
     return found if _is_error(found) else None
 
 
@@ -140,7 +140,7 @@ def _is_error(found: Any) -> bool:
 
 
 def _is_raised_by_tools(kind: type[BaseException]) -> bool:
-    """True for the cancellations that a tool may raise itself. Data must not raise any other interruption."""
+    """True for cancellations that a tool may raise itself. Data must not raise any other interruption."""
     return kind.__name__ == "CancelledError" and kind.__module__ in ("asyncio.exceptions", "concurrent.futures._base")
 
 
@@ -154,15 +154,15 @@ def _known_base(info: ErrorInfo, namespace: Mapping[str, Any]) -> type[BaseExcep
 
 
 def _is_bare(kind: type[BaseException]) -> bool:
-    """True when making a class below this one runs none of its code."""
+    """True if creating a subclass of this class runs none of its code."""
     return type(kind) is type and defined(kind, "__init_subclass__") is members(object)["__init_subclass__"]
 
 
 def _stand_in(info: ErrorInfo, base: type[BaseException] | None) -> BaseException:
-    """An exception of that name below the nearest base that is known, so that `except` of the base still works."""
+    """Return an exception of that name below the nearest known base, so that `except` of the base still works."""
     name = "".join(char for char in info.type if char.isprintable()) or "Error"
     bases = (RecordedError,) if base in (None, Exception, BaseException) else (RecordedError, base)
     try:
         return _new_error(type(name, bases, {}), (info.message,))
-    except (TypeError, ValueError):  # a base that does not go with another, or wants other arguments
+    except (TypeError, ValueError):  # bases that do not fit together, or other arguments
         return _new_error(type(name, (RecordedError,), {}), (info.message,))

@@ -1,7 +1,7 @@
-"""A tool's results and exceptions: as they are recorded, and rebuilt when they are served.
+"""A tool's results and exceptions: recorded, and rebuilt when they are served.
 
-What cannot be rebuilt is reported, once for each tool: when it is recorded, by a warning and a note in the log; when it
-is served, by a note that makes a verdict uncertain.
+Values that cannot be rebuilt are reported, once for each tool: while recording by a warning and a note in the log, and
+while serving by a note that makes a verdict uncertain.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RESULT, ITEM, END = "result", "item", "end"
 
 
 class ToolValues:
-    """The values of one tool, by the classes that its function can mean."""
+    """The values of one tool, with the classes that its function may use."""
 
     def __init__(self, name: str, fn: Function | None) -> None:
         self._name = name
@@ -42,7 +42,7 @@ class ToolValues:
 
     @cached_property
     def hints(self) -> dict[str, Any]:
-        """The annotations of what the function returns, and of what a generator yields and returns."""
+        """The annotations of a function's result, and of a generator's items and result."""
         if self._fn is None:
             return dict.fromkeys((RESULT, ITEM, END))
         hint = return_hint(self._fn)
@@ -50,20 +50,20 @@ class ToolValues:
 
     @property
     def namespace(self) -> Mapping[str, Any]:
-        """The names that the function can use: the globals of its module, and its closure."""
+        """The names that the function can use: its module's globals, and its closure."""
         if self._fn is None:
             return {}
         return namespace_of(self._fn)
 
     def keep(self, value: Any, place: str = RESULT) -> Raw:
-        """Return a result, or an item or the end of a stream, as it is recorded."""
+        """Return a result, or an item or the end of a stream, in recorded form."""
         text = raw_plain(value) or self._keep_object(value, self.hints[place])
         if has_shared_parts(value):
             return Raw(orjson.dumps(shared_form(orjson.loads(bytes(text)), value)))
         return text
 
     def give(self, text: Raw, place: str = RESULT) -> Any:
-        """Return what was recorded, rebuilt."""
+        """Rebuild a recorded value."""
         data = bytes(text)
         if not is_tagged(data):
             return orjson.loads(data)
@@ -76,12 +76,12 @@ class ToolValues:
         return self.give(outcome.result_json)
 
     def error(self, info: ErrorInfo) -> BaseException:
-        """Return the recorded exception, rebuilt."""
+        """Rebuild a recorded exception."""
         error: BaseException = self._rebuilt(lambda rebuilder: rebuilder.error(info))
         return error
 
     def check_error(self, error: BaseException) -> None:
-        """Report an exception that was raised and cannot be rebuilt."""
+        """Report a raised exception that cannot be rebuilt."""
         kind = type(error)
         scope = current()
         if scope is None or kind in self._checked or (UNBUILT, self._name) in scope.session.reported:
@@ -129,20 +129,20 @@ def rebuilt(result: Any, fn: Function) -> Any:
 
 
 def report_unbuilt(session: RunSession, tool: str, types: list[str], verb: str) -> None:
-    """Say, once for each tool, that a replay cannot rebuild what was recorded."""
+    """Report, once for each tool, that a replay cannot rebuild a recorded value."""
     names = list(dict.fromkeys(types))
     _report(session, UNBUILT, tool, unbuilt_text(tool, names, verb), {"types": names, "what": verb})
 
 
 def report_uncompared(session: RunSession, tool: str, arguments: bytes) -> None:
-    """Say, once for each tool, that an argument cannot be compared in a replay."""
+    """Report, once for each tool, that a replay cannot compare an argument."""
     names = opaque_types(orjson.loads(arguments))
     if names:
         _report(session, UNBUILT, tool, uncompared_text(tool, names), {"types": names, "what": "was called with"})
 
 
 def report_mutated(session: RunSession, tool: str, names: Sequence[str]) -> None:
-    """Say, once for each tool, that it changes its arguments."""
+    """Report, once for each tool, that it changes its arguments."""
     if (MUTATED, tool) in session.reported:
         return  # before the text is written: this is asked in every call of such a tool
     _report(session, MUTATED, tool, mutated_text(tool, names), {"arguments": list(names)})
@@ -154,13 +154,13 @@ def _report(session: RunSession, what: str, tool: str, text: str, content: Json)
     session.reported.add((what, tool))
     session.keep(Note, name=what, content_json=raw({"tool": tool, "text": text, **content}))
     if any(log is getattr(warnings._showwarnmsg_impl, "__self__", None) for log, _ in session.warning_logs):  # type: ignore[attr-defined]
-        print(f"replaykit: {text}", file=sys.stderr)  # the agent would find it among its own
+        print(f"replaykit: {text}", file=sys.stderr)  # not as a warning, which the agent itself would catch
         return
     warn_user(text)
 
 
 def warn_user(text: str) -> None:
-    """Warn of something at the line of the program that led here."""
+    """Issue a warning at the line of the program that led here."""
     level = 1
     for frame in frames_from(sys._getframe()):
         if not is_ours(frame) and module_name(frame) != "contextlib":
@@ -168,12 +168,12 @@ def warn_user(text: str) -> None:
         level += 1
     try:
         warnings.warn(text, RecordingWarning, stacklevel=level)
-    except RecordingWarning:  # made an error by a filter; a recording does not change what the agent does
+    except RecordingWarning:  # turned into an error by a filter; a recording must not change what the agent does
         print(f"replaykit: {text}", file=sys.stderr)
 
 
 def _uncertain_when_used(tool: str) -> Callable[[str], None]:
-    """Return the function that notes that a replay served what cannot be rebuilt."""
+    """Return a function that notes that a replay served something that cannot be rebuilt."""
     scope = current()
 
     def report(type_name: str) -> None:
@@ -188,7 +188,7 @@ def _uncertain_when_used(tool: str) -> Callable[[str], None]:
 
 
 def namespace_of(fn: Any) -> Mapping[str, Any]:
-    """Return the names that a function can use: the globals of its module, and its closure."""
+    """Return the names that a function can use: its module's globals, and its closure."""
     plain = inspect.unwrap(fn)
     names: dict[str, Any] = getattr(plain, "__globals__", {})
     cells = getattr(plain, "__closure__", None)

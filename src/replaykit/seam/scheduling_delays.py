@@ -1,7 +1,7 @@
 """Hold-ups: how long the threads of a recording waited for a processor.
 
 A busy machine may decide a race, and nothing else in the recording shows that. Linux counts the time for each thread.
-Elsewhere only jobs and threads are known that begin late, or end long before somebody hears of it.
+Elsewhere only jobs and threads are known that begin late, or end long before anybody notices.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 from replaykit.seam.own_code import Function
 
+# Of the thread that opens it: nanoseconds on a processor, nanoseconds waiting for one, and turns.
 _COUNTER = "/proc/thread-self/schedstat"
-"""Of the thread that opens it: nanoseconds on a processor, nanoseconds waited for one, and turns."""
+# Shorter delays are normal. A thread examined less than this ago cannot have been held up for longer, which is quicker
+# to see than to read a counter; the first read in a thread takes a tenth of a millisecond.
 _NOTED_S = 0.02
-"""Less is what every machine does. Who was looked at since was not held up for longer, which is quicker to see than to
-read a counter; the first read in a thread takes a tenth of a millisecond."""
+# A thread that waits for a processor at the end of the run has done so for at most this long.
 _LONGEST_GUESS_S = 0.25
-"""A thread that waits for a processor when the run ends has not done so for longer, or not since it was looked at."""
 
 
 class _Thread:
-    """A thread of the run, and what the kernel counts for it."""
+    """A thread of the run, with the kernel's counter for it."""
 
     def __init__(self, since: float) -> None:
         self.since = since
-        """When its counter was last read, or when it was started."""
+        """When its counter was last read, or it was started."""
         self.waited_s = 0.0
-        """The time that it had waited for a processor by then."""
+        """How long it had waited for a processor by then."""
         self._file: int | None = None
         self._opened = (0, 0)
 
@@ -51,20 +51,20 @@ class _Thread:
 
     def __del__(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # a program that closes all files may have one of its own by that number
+            with suppress(OSError):  # a program that closes all files may have reused the number
                 if _identity(self._file) == self._opened:
                     os.close(self._file)
 
 
 class _JobEnd:
-    """The moment at which the function of a job ended, and the thread that it ran in."""
+    """The moment at which the function of a job ended, and its thread."""
 
     moment = 0.0
     thread = 0
 
 
 class HoldUps:
-    """The hold-ups of one run. It does nothing before the run begins something beside its own thread."""
+    """The hold-ups of one run. It does nothing before the run starts another thread or task."""
 
     def __init__(self) -> None:
         self.is_watching = False
@@ -72,38 +72,38 @@ class HoldUps:
         self._has_counters = True
         self._is_over = False
         self._local = threading.local()
+        # When each thread was last examined, and how long it had waited for a processor by then.
         self._looks: dict[int, tuple[float, float]] = {}
-        """When each thread was last looked at, and how long it had waited for a processor by then."""
+        # The longest time that each thread was held up between two looks.
         self._longest_s: dict[int, float] = {}
-        """For how long each thread was held up between two looks, at most."""
         self._lock = threading.Lock()
+        # The number of jobs of the run in each pool.
         self._jobs: WeakKeyDictionary[ThreadPoolExecutor, int] = WeakKeyDictionary()
-        """The number of jobs of the run that each pool has."""
+        # The ends of jobs that nobody has noticed yet.
         self._unheard: set[_JobEnd] = set()
-        """The ends of jobs that nobody has heard of yet."""
 
     @property
     def held_up_s(self) -> float:
-        """For how long something was held up, at most; 0 where that is too short to matter.
+        """The longest time that anything was held up; 0 if it is too short to matter.
 
-        Two threads take part in whatever one waits for: the one that signals, and the one that goes on.
+        Two threads take part in a wait: the one that signals, and the one that continues.
         """
         return round(sum(sorted(self._longest_s.values())[-2:]), 3)
 
     def watch(self) -> None:
-        """Look from here on: threads and tasks race from now on, or a limit runs."""
+        """Start watching: from now on threads and tasks race, or a limit runs."""
         if self.is_watching:
             return
         self.is_watching = True
         try:
             self._older_threads = frozenset(os.listdir("/proc/self/task"))
-        except OSError:  # no Linux
+        except OSError:  # not on Linux
             self._has_counters = False
         else:
             self.look()
 
     def look(self, started: float = 0.0) -> None:
-        """Note for how long this thread was held up since the last look, or since it was `started` by the run."""
+        """Note how long this thread was held up since the last look, or since the run `started` it."""
         if self._is_over or not self._has_counters:
             return
         now = perf_counter()
@@ -115,7 +115,7 @@ class HoldUps:
             return
         try:
             self._note(thread.read(now))
-        except (OSError, ValueError, IndexError):  # no such file, or another one by now
+        except (OSError, ValueError, IndexError):  # the file was closed, or its number reused
             self._has_counters = False
             return
         self._looks[threading.get_native_id()] = (now, thread.waited_s)
@@ -128,7 +128,7 @@ class HoldUps:
             self._longest_s[thread] = held_up_s
 
     def watched(self, function: Function) -> Function:
-        """Return a function that does the same, in a thread of the run, and looks before and after."""
+        """Return the same function for a thread of the run, with a look before and after."""
         started = perf_counter()
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ class HoldUps:
         return run
 
     def submit(self, submit: Callable[..., Future[Any]], pool: ThreadPoolExecutor, job: Callable[[], Any]) -> Any:
-        """Give a pool a job of the run; look before it, after it, and when those who wait for it hear of its end."""
+        """Submit a job of the run; look before and after it, and when its end is noticed."""
         is_next, started, end = self._enter(pool), perf_counter(), _JobEnd()
 
         def run() -> Any:
@@ -176,7 +176,7 @@ class HoldUps:
             self._note_of(end.thread, perf_counter() - end.moment)
 
     def end(self) -> None:
-        """Look for the last time: the run is over."""
+        """Take the last look at the end of the run."""
         if not self.is_watching:
             return
         self.look()
@@ -186,26 +186,26 @@ class HoldUps:
         if self._has_counters:
             self._look_at_others(now)
         self._is_over = True
-        self._local = threading.local()  # the counters are closed when nobody has them
+        self._local = threading.local()  # the counters are closed once nothing refers to them
 
     def _look_at_others(self, now: float) -> None:
-        """Note how long other threads were held up since they were looked at, if they have not ended."""
+        """Note how long other live threads were held up since they were last examined."""
         own = threading.get_native_id()
         for thread, (since, waited_s) in list(self._looks.items()):
             if thread == own:
                 continue
-            with suppress(OSError, ValueError, IndexError):  # it has ended
+            with suppress(OSError, ValueError, IndexError):  # the thread has ended
                 place = Path(f"/proc/self/task/{thread}")
                 waits = int((place / "schedstat").read_bytes().split()[1]) / 1e9 - waited_s
-                if _is_runnable(place):  # the counter does not hold the time that it waits now
+                if _is_runnable(place):  # the counter does not include the current wait
                     waits += min(now - since - waits, _LONGEST_GUESS_S)
                 self._note_of(thread, waits)
 
     def _added(self, started: float, now: float) -> _Thread:
-        """Take in this thread. What an older one waited before is no part of the run."""
+        """Add this thread. What an older one waited before does not belong to the run."""
         thread = self._local.thread = _Thread(started)
         if str(threading.get_native_id()) in self._older_threads:
-            with suppress(OSError, ValueError, IndexError):  # the next look finds that out
+            with suppress(OSError, ValueError, IndexError):  # reported by the next look
                 thread.read(now)
         self._looks[threading.get_native_id()] = (now, thread.waited_s)
         return thread

@@ -52,7 +52,7 @@ T = TypeVar("T")
 TOOL, MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, LlmCall, Exchange))
 """The kinds of calls."""
 MCP_RESULT = "mcp"
-"""The form of what an MCP server answers to `tools/call`."""
+"""The form of an MCP server's answers to `tools/call`."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     finish_reason: str | None = None
     span: CallSpan | None = None
-    """None: what is given instead of a recorded answer has no place of its own in the run."""
+    """None: an answer in place of a recorded one has no position of its own in the run."""
 
 
 CallAnswer: TypeAlias = Call | Outcome
@@ -78,14 +78,14 @@ CallAnswer: TypeAlias = Call | Outcome
 class Injected(Struct, eq=False):
     """The faults that a handler injects into one call."""
 
-    faults: tuple[str, ...] = ()  # the names of those that have struck
-    alter: Callable[[CallAnswer], CallAnswer] | None = None  # its answer becomes another one
-    instead_of: CallAnswer | None = None  # the answer that was there first
-    wait_s: float = 0.0  # how long it is waited for in earnest
-    delay_s: float = 0.0  # how much longer the log says that it took
+    faults: tuple[str, ...] = ()  # the names of those that struck
+    alter: Callable[[CallAnswer], CallAnswer] | None = None  # changes the answer
+    instead_of: CallAnswer | None = None  # the original answer
+    wait_s: float = 0.0  # the real delay
+    delay_s: float = 0.0  # the additional duration in the log
 
     def applied(self, answer: CallAnswer) -> CallAnswer:
-        """The answer that is given and written down; whoever has it first asks, and only once."""
+        """Return the answer to give and record. Whoever gets the original calls this, and only once."""
         alter, self.alter = self.alter, None
         self.instead_of = answer
         if alter is None:
@@ -99,45 +99,45 @@ class PendingCall(Struct, eq=False):  # made for every call: in half the time th
     kind: str
     name: str
     arguments: bytes  # canonical JSON, frozen at the call
-    key: bytes  # what it is found by on a tape
+    key: bytes  # its lookup key on a tape
     path: str
     step: str | None
     parent: int | None
     seq: int
     at: float
-    effects: str  # what it does to the world: none, idempotent or external
-    parameters: Parameters | None = None  # of the function that is called, in a replay of a foreign trace
-    hosted: bool = False  # a framework makes the call: a tool of that name right inside is the same call
-    override: JsonObject | None = None  # other arguments that a handler wants it done with
-    injected: Injected | None = None  # faults that a handler wants in it
+    effects: str  # on the world: none, idempotent or external
+    parameters: Parameters | None = None  # of the called function, in a replay of a foreign trace
+    hosted: bool = False  # made by a framework: a tool of that name right inside is the same call
+    override: JsonObject | None = None  # other arguments that a handler wants to try
+    injected: Injected | None = None  # faults from a handler
     request: HttpRequest | None = None  # of a call that goes over HTTP
-    is_awaited: bool = True  # False for one that holds up its thread: no event loop turns before it has ended
-    is_forgotten: bool = False  # it did not happen after all, and leaves nothing behind
-    form: str = ""  # what its answer is written in, where that is a protocol's own: MCP_RESULT
+    is_awaited: bool = True  # False for a call that blocks its thread: no event loop turns before it ends
+    is_forgotten: bool = False  # it did not happen after all, and leaves no trace
+    form: str = ""  # the protocol of its answer, if it has its own: MCP_RESULT
     look_again: Callable[[], tuple[str, ...]] | None = None  # finds what the tool has changed
-    mutated: tuple[str, ...] = ()  # those that it found
-    emitted: tuple[str, ...] = ()  # by whom of the agent its log records and warnings were taken in; see `emissions`
-    surroundings: dict[str, str | None] | None = None  # what it changed of its process, as it was; see `reach`
+    mutated: tuple[str, ...] = ()  # what it found
+    emitted: tuple[str, ...] = ()  # the agent's objects that received its log records and warnings; see `emissions`
+    surroundings: dict[str, str | None] | None = None  # the original state of what it changed; see `reach`
 
     def rephrase(self, arguments: bytes) -> None:
-        """Say the arguments otherwise wherever they are written down or compared; the call itself is made as it was."""
+        """Replace the arguments for recording and matching; the call itself is made with the original ones."""
         self.arguments = self.key = arguments
 
 
 def pending_call(
     kind: str, name: str, arguments: bytes, scope: Scope, at: float, effects: str = "external"
 ) -> PendingCall:
-    """Return a call that is made in a scope, with the next number of its session."""
+    """Return a call made in a scope, with the next number of its session."""
     number = next(scope.session.numbers)
     return PendingCall(kind, name, arguments, arguments, scope.path, scope.step, scope.parent, number, at, effects)
 
 
 def wall_time() -> float:
-    """Seconds since the epoch, whatever the agent is made to believe."""
+    """Return the real time in seconds since the epoch, even if the agent sees another."""
     machine = sys.modules.get("time_machine")
     if machine is None or not machine.traveller_stack:
         return time.time()
-    real: float = machine._time_machine.original_time()  # its public way takes five times as long
+    real: float = machine._time_machine.original_time()  # the public function takes five times as long
     return real
 
 
@@ -145,73 +145,73 @@ class Handler(Protocol):
     """The code behind the seam: it records, replays, forks, injects faults, or passes calls through."""
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """The outcome to give back, or None to let the call happen; may raise to stop it."""
+        """Return the outcome, or None to let the call happen; may raise to stop it."""
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        """A call that was let through has ended."""
+        """Record the outcome of a call that was let through."""
 
     def keep(self, event: AnyEvent) -> None:
-        """Something happened that is not a call."""
+        """Record an event that is not a call."""
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The state the agent shall go on with; the one it has, unless a fork changes it at this step."""
+        """Return the state for the agent to continue with: its own, unless a fork changes it at this step."""
 
 
 class Order:
-    """When served calls end. Here: at once, whatever happens beside them."""
+    """When served calls end. By default at once, whatever happens beside them."""
 
     pace = 0.0
-    """At which recorded responses are given where nobody says otherwise: 1 as they came, 0 at once."""
+    """The pace of recorded responses by default: 1 as they came, 0 at once."""
 
     def begin(self, call: PendingCall, answer: CallAnswer) -> None:
-        """A call begins that is served, and ends when its caller has read all of it."""
+        """Note the begin of a served call, which ends when its caller has read all of it."""
 
     def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
-        """True when nobody else has anything to do before this call ends: it has ended. A quick way around `wait`."""
+        """Return True if nothing else can happen before this call ends: it has ended. A shortcut for `wait`."""
         return False
 
     def wait(self, call: PendingCall, answer: CallAnswer) -> None:
-        """Return when it is the turn of this call to end."""
+        """Wait until it is this call's turn to end."""
 
     async def wait_awhile(self, call: PendingCall, answer: CallAnswer) -> None:
-        """The same, for a call that is awaited."""
+        """Do the same for an awaited call."""
 
     def outlast(self, call: PendingCall) -> None:
-        """Wait for what never came when it was recorded; return when nothing else can happen."""
+        """Wait for an answer that never came in the recording; return when nothing else can happen."""
 
     async def outlast_awaited(self, call: PendingCall) -> None:
-        """The same, for a call that is awaited."""
+        """Do the same for an awaited call."""
 
     def really(self, live: Callable[[], T]) -> Callable[[], T]:
-        """Return what does the same in real time: all time is real here."""
+        """Return a function that does the same in real time: here, all time is real."""
         return live
 
     def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
-        """`really`, for a call that is awaited."""
+        """Do the same as `really` for an awaited call."""
         return live
 
 
 class AnswerAtOnce(Protocol):
-    """Answers a call of a tool in a replay without asking the handler, where nothing has to be said about it."""
+    """Answers a tool call in a replay without asking the handler, if nothing has to be reported about it."""
 
     def __call__(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
-        """The recorded call; None for a call that goes through the seam."""
+        """Return the recorded call; None for a call that goes through the seam."""
 
 
 class Unfinished(Protocol):
-    """An exchange whose answer is waited for, or still being read."""
+    """An exchange whose answer is awaited, or still being read."""
 
     def broke(self) -> None:
-        """It ends here: it is written down as far as it has come."""
+        """End it here: record it as far as it has come."""
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
-    """The first numbers of a run that continues another."""
+    """The first numbers of a run that continues another one."""
 
     number: int = 0
     """Of its events."""
     step: int = 1
-    """Of its steps that have no name."""
+    """Of its unnamed steps."""
     children: dict[str, int] = {}
     """Of its calls, tasks, jobs and threads, by name."""
 
@@ -223,37 +223,37 @@ class OwnPlaces(Protocol):
     """The places where a program itself listens: requests to them are neither recorded nor served."""
 
     def takes(self, url: str) -> bool:
-        """True when a request for this URL stays within the program."""
+        """Return True if a request for this URL stays within the program."""
 
     def has(self, host: str, port: int) -> bool:
-        """True when a connection to this place stays within the program, or reaches nobody."""
+        """Return True if a connection to this place stays within the program, or reaches nobody."""
 
     def had(self, host: str, port: int) -> bool:
-        """True when a connection that was made to this place stayed within the program."""
+        """Return True if a connection that was made to this place stayed within the program."""
 
     def has_path(self, path: str) -> bool:
-        """True when a process of the program listens at this path."""
+        """Return True if a process of the program listens at this path."""
 
 
 class RunSession:
-    """One run in progress: its handler, the numbering of its events, and the states as they were last kept."""
+    """One run in progress: its handler, the numbers of its events, and its last states."""
 
     order: Order | None = None
-    """In a replay of tools that ran side by side: the order they ended in."""
+    """In a replay of concurrent tools: the order in which they ended."""
     answer_at_once: AnswerAtOnce | None = None
     """In a replay: a way around the handler, for calls that the agent makes one after the other."""
     elsewhere: tuple[str, ...] = ()
-    """Places (host, port and the beginning of a path) whose requests somebody else writes down or serves."""
+    """Places (host, port and the start of a path) whose requests another process records or serves."""
     own: OwnPlaces | None = None
     """The places where the agent, or the whole program, itself listens."""
     speed = 0.0
-    """The pace at which recorded responses are given: 1 as they came, 2 twice as fast, 0 at once."""
+    """The pace of recorded responses: 1 as they came, 2 twice as fast, 0 at once."""
     over = False
-    """True when its run has ended; threads that it has left behind may still be at work."""
+    """True once the run has ended; threads that it left behind may still be working."""
     is_ending = False
-    """True when the main thread of a program has failed: what its other threads wait for will not come."""
+    """True once the main thread of a program has failed: what its other threads wait for will not come."""
     stops_when_over = False
-    """True in a replay that ends what it has left behind when it is over."""
+    """True in a replay that stops its leftover threads and tasks at its end."""
     entry: EntryPoint | None = None
     """In a recording: where the agent's own code entered the run; None for a whole program."""
     agent_code: AgentCode | None = None
@@ -261,29 +261,29 @@ class RunSession:
     hold_ups: HoldUps | None = None
     """In a recording: how long a busy machine held up its threads."""
     set_ordered: set[str] | None = None
-    """In a recording: tools that were called with items in the order of a set, where that is chance."""
+    """In a recording: tools that were called with items in the order of a set, if that order is random."""
     is_foreign = False
-    """In a replay: calls on the tape come from a foreign trace, which holds what a model wrote. Then calls carry
-    the parameters of their functions. Otherwise they do not: the garbage collector would have to look at each."""
+    """In a replay: True if the tape comes from a foreign trace, with arguments written by a model. Calls then carry the
+    parameters of their functions; otherwise they do not, since the garbage collector would have to visit each."""
     carries = True
-    """False while an agent's module is imported: threads started meanwhile belong to the run that comes after."""
+    """False while an agent's module is imported: threads started meanwhile belong to the run that follows."""
     refuse: Callable[[str, str], BaseException] | None = None
-    """In a replay: notes a call by somebody who belongs to no run, and gives the error that stops it."""
+    """In a replay: notes a call that belongs to no run, and returns the error that stops it."""
     make_tree: Callable[[], ProcessTree] | None = None
-    """Makes the tree of the processes that the run starts; None where they are not followed."""
+    """Creates the tree of the processes that the run starts; None if they are not followed."""
     is_elsewhere = False
-    """True when the run is another process's, and this one writes down its own share of it."""
+    """True if the run belongs to another process, and this one writes its own log of it."""
     is_apart = False
-    """True for what is no part of any run, and is not to become one."""
+    """True for code that belongs to no run, and must not join one."""
     gives_way = False
-    """True where a run that begins inside is one of its own, and no part of this one."""
+    """True if a run that begins inside is independent of this one."""
     unrecorded: UnrecordedLog | None = None
-    """In a recording: notes what is done past it."""
+    """In a recording: notes unrecorded effects."""
     files: FileWatcher | None = None
-    """Is told which files the run opens."""
+    """Is notified of the files that the run opens."""
     _tree: ProcessTree | None = None
     begins_with_run = False
-    """True where chance was held from where `rk.record` was entered, and has to begin there again."""
+    """True if randomness was pinned from the entry of `rk.record` on, and has to restart there."""
 
     def __init__(
         self,
@@ -302,21 +302,21 @@ class RunSession:
         self.root = Scope(self, path="")
         self.root.go_on_numbering(begins.children)
         self.unfinished: dict[int, Unfinished] = {}
-        """Exchanges that are under way, by their numbers."""
+        """Exchanges in progress, by their numbers."""
         self.leaves: Callable[[str], bool] = lambda _: False
-        """In a replay: tells by its URL whether a request of http.client is left to the proxy, which recorded it."""
+        """In a replay: tells by URL whether a request of http.client is left to the proxy, which recorded it."""
         self.reported: set[tuple[str, str]] = set()
-        """Problems that were reported, each once for each tool."""
+        """Problems that were reported, once for each tool."""
         self.idle_threads: set[int] = set()
-        """Of such a replay: threads that it has started, and that wait for something to do since."""
+        """In such a replay: threads that it has started and that have been idle since."""
         self.warning_logs: list[tuple[list[Any], PendingCall | None]] = []
-        """In a recording: lists that the agent's own code catches warnings in, each with the call it did so in."""
+        """In a recording: lists in which the agent's own code catches warnings, each with its call."""
         self.own_paths: list[str] = []
-        """Directories and temporary files that the agent has made, and its semaphores and shared memory."""
+        """Directories and temporary files that the agent has created, and its semaphores and shared memory."""
         self.resalt: Callable[[str], None] = lambda _: None
-        """Begins chance anew in a forked child of that name, which would go on as its parent does."""
+        """Restarts randomness in a forked child of that name, which would otherwise repeat its parent's."""
         self.foreign: dict[Any, Scope] = {}
-        """The scopes of threads and tasks that nobody of the run has started, by whoever they are."""
+        """The scopes of threads and tasks that the run has not started, by thread or task."""
         self._states = StateLog(sampling, cleaning)
         self._state_lock = threading.Lock()
         self._state_scope = self.root  # where the last state was
@@ -324,20 +324,20 @@ class RunSession:
         self._jobs_lock = threading.Lock()
 
     def keep(self, kind: type[Event], **fields: Any) -> None:
-        """Hand an event that is not a call to the handler, placed where it happened."""
+        """Pass an event that is not a call to the handler, placed where it happened."""
         self._keep(kind, _active.get() or self.root, **fields)
 
     def note_deviation(self, kind: str, text: str, name: str = "") -> None:
-        """Keep a deviation of a replay from its tape, where nobody returns it."""
+        """Record a deviation of a replay from its tape."""
         from replaykit.model.result import DEVIATION, Deviation  # noqa: PLC0415 (no recording has results of replays)
 
         deviation = Deviation(kind=kind, name=name, text=text)
         self.keep(Note, name=DEVIATION, content_json=raw(to_builtins(deviation)))
 
     def checkpoint(self, state: Json) -> Json:
-        """Keep the agent's state as it is now, and give back the state to go on with (a fork may change it)."""
+        """Record the agent's current state, and return the state to continue with, which a fork may change."""
         scope = _active.get() or self.root
-        with self._state_lock:  # changes must be kept in the order they were made
+        with self._state_lock:  # changes must be recorded in their own order
             written = self._states.next(state)
             if written is None:
                 return state
@@ -350,12 +350,12 @@ class RunSession:
         return amended
 
     def begin_step(self, state: Json) -> None:
-        """Keep the state that a step begins with, where it is not the one before."""
+        """Record the state that a step begins with, unless it is the one before."""
         with self._state_lock:
             self._keep_state(self._states.next(state, only_on_change=True), _active.get() or self.root)
 
     def go_on_from(self, state: Json, *, after: str | None = None) -> None:
-        """The agent begins with this state; with a step, it is kept as the one after that."""
+        """Make the agent begin with this state; `after` records it as the state after that step."""
         with self._state_lock:
             if after is None:
                 self._states.go_on_from(state)
@@ -363,12 +363,12 @@ class RunSession:
                 self._keep_state(self._states.next(state), Scope(self, path="", step=after))
 
     def keep_last_state(self) -> None:
-        """Keep the last state after all, if it was not; for the end of a run."""
+        """Record the last state if sampling skipped it, at the end of a run."""
         with self._state_lock:
             self._keep_state(self._states.last(), self._state_scope)
 
     def tree(self) -> ProcessTree | None:
-        """The processes that the run starts; made when the first of them is."""
+        """Return the processes that the run starts; created when the first of them is."""
         with self._jobs_lock:
             if self._tree is None and self.make_tree is not None:
                 self._tree = self.make_tree()
@@ -379,23 +379,23 @@ class RunSession:
         return self._tree is not None
 
     def end_tree(self) -> None:
-        """Gather what the processes of the run did."""
+        """Collect the work of the run's processes."""
         if self._tree is not None:
             self._tree.close()
 
     def go_on_in_child(self, handler: Handler) -> None:
-        """This is a forked child: what happens from here on is its own share of the run."""
+        """Continue in a forked child, which records its own share of the run."""
         self.handler = handler
         self.order = None
-        self._states.lost()  # the parent's log has it, not the child's
+        self._states.lost()  # the parent's log has it, but not the child's
 
     def job_started(self, name: str, number: int) -> None:
-        """The agent itself, not something it started, has started its n-th task, job or thread of that name."""
+        """Note that the agent itself has started its n-th task, job or thread of that name."""
         with self._jobs_lock:
             self._jobs[name] = max(self._jobs.get(name, 0), number + 1)
 
     def end_exchanges(self) -> None:
-        """Write down the exchanges that are still under way, as far as they have come, and take no more of them."""
+        """Record the exchanges in progress as far as they have come, and accept no more of them."""
         self.over = True
         for exchange in list(self.unfinished.values()):
             exchange.broke()
@@ -408,7 +408,7 @@ class RunSession:
             jobs = dict(self._jobs) if written is not NOT_KEPT else {}
             self._keep(State, scope, state_json=written[0], change=written[1], jobs=jobs)
         except BaseException:
-            self._states.lost()  # this one is not in the log: the next must not be a change of it
+            self._states.lost()  # this state is not in the log: the next must not be a change of it
             raise
 
     def _keep(self, kind: type[Event], scope: Scope, **fields: Any) -> None:
@@ -424,7 +424,7 @@ class RunSession:
 
     @contextmanager
     def active(self) -> Iterator[RunSession]:
-        """Calls made inside belong to this session, in tasks and threads started inside as well."""
+        """Make calls in the block, and in tasks and threads started in it, belong to this session."""
         from replaykit.seam import patches  # noqa: PLC0415 (it needs this module)
 
         with patches.installed():
@@ -441,7 +441,7 @@ class RunSession:
 
 
 def _taken_over(old: Json, new: Json) -> Json:
-    """The new value in the old object, where that can be: the agent may go on with the very object it handed over."""
+    """Put the new value into the old object if possible: the agent may continue with that very object."""
     if type(old) is dict and type(new) is dict:
         taken = {key: _taken_over(old[key], value) if key in old else value for key, value in new.items()}
         old.clear()
@@ -460,25 +460,25 @@ class Scope(Struct, eq=False):  # made for every call: in half the time that a c
     path: str
     step: str | None = None
     parent: int | None = None
-    call: PendingCall | None = None  # the call this is the inside of
-    outermost: PendingCall | None = None  # the call that the agent itself made, of all that this is the inside of
+    call: PendingCall | None = None  # the call that this is the inside of
+    outermost: PendingCall | None = None  # the agent's own call around it
     _children: dict[str, itertools.count[int]] = {}
 
     def number(self, name: str) -> int:
-        """The next number for things of that name started here."""
+        """Return the next number for things of that name started here."""
         counter = self._children.get(name)
         if counter is None:
             counter = self._children.setdefault(name, itertools.count())  # atomic, as is next() on it
         return next(counter)
 
     def inside(self, call: PendingCall, number: int) -> Scope:
-        """The scope inside a call made here."""
+        """Return the scope inside a call made here."""
         outermost = self.outermost or call
         return Scope(self.session, f"{self.path}/{call.name}#{number}", self.step, call.seq, call, outermost)
 
     def job(self, name: str) -> Scope:
-        """The scope of a task, pool job or thread started here."""
-        name = f"~{name}"  # no call has such a name: calls and jobs are numbered apart
+        """Return the scope of a task, pool job or thread started here."""
+        name = f"~{name}"  # no call has such a name: calls and jobs are numbered separately
         number = self.number(name)
         if not self.path:
             self.session.job_started(name, number)
@@ -488,7 +488,7 @@ class Scope(Struct, eq=False):  # made for every call: in half the time that a c
         return Scope(self.session, path, self.step, self.parent, outermost=self.outermost)
 
     def go_on_numbering(self, children: Mapping[str, int]) -> None:
-        """Number children from these numbers on, by name."""
+        """Continue numbering children from these numbers, by name."""
         self._children = {name: itertools.count(number) for name, number in children.items()}
 
     def share_numbering(self, other: Scope) -> None:
@@ -497,7 +497,7 @@ class Scope(Struct, eq=False):  # made for every call: in half the time that a c
 
 
 active_sessions: list[RunSession] = []
-"""The runs under way in this process, in any of its threads."""
+"""The runs in progress in this process, in any of its threads."""
 
 
 def sessions_under_way() -> list[RunSession]:
@@ -506,7 +506,7 @@ def sessions_under_way() -> list[RunSession]:
 
 
 def only_session() -> RunSession | None:
-    """Return the one run under way in this process; None where there are none or several."""
+    """Return the only run in progress in this process; None if there are none or several."""
     under_way = sessions_under_way()
     if len(under_way) == 1:
         return under_way[0]
@@ -520,10 +520,10 @@ current = _active.get
 
 
 def scope_in(context: Context) -> Scope | None:
-    """The active scope of a context, whether or not anybody is in it."""
+    """Return the active scope of a context, whether or not it is the current one."""
     return context.get(_active)
 
 
 enter = _active.set
-"""Make a scope the active one; gives the token for `leave`."""
+"""Make a scope the active one; returns the token for `leave`."""
 leave = _active.reset

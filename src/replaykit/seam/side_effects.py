@@ -1,8 +1,8 @@
 """Side effects of a tool inside the process: fields of its object, variables of its code, context variables.
 
 A replay serves the call and repeats none of that. Only what the agent's own code reads is compared: plain values, the
-items of containers, and the fields of objects whose class is the agent's own. An object that is put in the place of a
-plain value is not a change: it is made once and kept, as clients and connections are.
+items of containers, and the fields of objects whose class is the agent's own. An object in place of a plain value is
+not a change: clients and connections are created once and kept.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from replaykit.seam.scope import RunSession, Scope, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
 UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
+# Types that are compared as values, without fields.
 _PLAIN = UNCHANGING | {list, dict, set, tuple, deque, bytearray}
-"""Types of what is compared, and is no object with fields."""
-# Classes of values, written down once: `dict | set` in the code of a function makes a union in every call.
+# Classes as constants: `dict | set` in the code of a function builds a union in every call.
 _Classes: TypeAlias = tuple[Any, ...]
 _WITH_FIELDS: _Classes = (type, FunctionType, SimpleNamespace, threading.local)
 _CODE: _Classes = (type, FunctionType)
@@ -43,20 +43,20 @@ _FILES: _Classes = (io.StringIO, io.BytesIO)
 _WITH_STATE: _Classes = (*_CONTAINERS, *_FILES, itertools.count, threading.Event)
 _EMPTY: tuple[Any, ...] = ([], (), range(0), {}, set())
 _ITERATORS = tuple(type(iter(items)) for items in _EMPTY)
+# Names by which code draws from the generator of `random`.
 _DRAWS = ("random", "choice", "choices", "gauss", "randint", "randrange", "sample", "shuffle", "uniform")
-"""Names by which code draws from the generator of `random`."""
+# Names by which code can change something without mentioning its name.
 _NAMES_AT_RUN_TIME = frozenset({"setattr", "__setattr__", "__dict__", "vars", "globals", "exec", "eval"})
-"""By these, code changes something whose name it need not mention."""
 _MOST_FIELDS = 64
 _MOST_ITEMS = 1000
+# Items of a container with objects, each of which is copied field by field.
 _MOST_OBJECTS = 64
-"""Items of a container that holds objects: each of them is copied field by field."""
 _MARSHALLED = frozenset({list, dict, tuple})
-_WITHOUT_REFERENCES = 2  # version of marshal's format: equal values are equal bytes
+_WITHOUT_REFERENCES = 2  # a version of marshal's format in which equal values are equal bytes
 _LARGE_BYTES = 32 * 1024
 _DEEPEST = 4
+# Stands for a value that is not compared.
 _OTHER = object()
-"""Stands for a value that is not compared."""
 _ABSENT = object()
 _WORKING_DIRECTORY = ""
 
@@ -72,16 +72,16 @@ class Reach:
         self._variables: list[Variable] = []
         self._settings: list[ProcessSetting] = []
         self._agent: AgentCode | None = None
+        # The last class of `self` without attributes to compare, and the number of its attributes.
         self._plain_class: tuple[type, int] | None = None
-        """The class that `self` was of, if it had no attributes to look at, and how many it had."""
+        # The names of containers that turned out to be large.
         self._large: set[str] = set()
-        """The names of containers that were found to be large."""
         if not receiver:
             self._find_code(None)
 
     @property
     def is_empty(self) -> bool:
-        """True where there is nothing to look at, whichever agent calls the tool."""
+        """True if there is nothing to compare, whichever agent calls the tool."""
         code = self._code
         if code is None or code.variables or code.assigned:
             return False
@@ -92,11 +92,11 @@ class Reach:
         return self._code
 
     def has_nothing_to_look_at(self) -> bool:
-        """True where the agent of the current run reads nothing that the tool can change."""
+        """True if the agent of the current run reads nothing that the tool can change."""
         return not self._receiver and not self._variables_of_run(None) and not self._settings
 
     def look(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        """Return what can be compared, by the names that a user knows it by."""
+        """Return everything that can be compared, under names that a user knows."""
         receiver = args[0] if self._receiver and args else None
         variables = self._variables_of_run(receiver)
         seen = _Seen(self._agent or AgentCode(None), self._large)
@@ -111,10 +111,10 @@ class Reach:
         return seen.values
 
     def changed_since(self, before: Mapping[str, Any], args: tuple[Any, ...], *, is_plain: bool) -> tuple[str, ...]:
-        """Return the names of what the tool has changed.
+        """Return the names of everything that the tool has changed.
 
-        Where other code of the agent may have run in the meantime, since the function is no plain one (`is_plain`) or
-        threads are at work beside it, a change counts only if the code of the tool mentions its name. Agents collect
+        Other code of the agent may have run in the meantime if the function is no plain one (`is_plain`) or other
+        threads are running: then a change counts only if the code of the tool mentions its name. Agents collect
         results and count progress while their other tools still run, and a replay repeats that.
         """
         now = self.look(args)
@@ -134,7 +134,7 @@ class Reach:
         return tuple(name for name in names if name in known or name.rpartition(".")[2] in mentioned)
 
     def _add_class(self, seen: _Seen, kind: type) -> None:
-        """Add the attributes of the class of `self`; most have none, which is remembered."""
+        """Add the attributes of the class of `self`; remembers a class without any, as most are."""
         size = len(vars(kind))
         if self._plain_class == (kind, size):
             return
@@ -144,10 +144,10 @@ class Reach:
             self._plain_class = (kind, size)
 
     def _variables_of_run(self, receiver: object) -> list[Variable]:
-        """Return the variables that the agent reads; found once for each agent."""
+        """Return the variables that the agent reads, computed once for each agent."""
         scope = current()
         known = self._agent
-        if scope is None:  # its run has ended
+        if scope is None:  # the run has ended
             return self._variables
         agent = agent_code_of(scope.session, known)
         if agent is not known:
@@ -161,7 +161,7 @@ class Reach:
 
 
 def agent_code_of(session: RunSession, known: AgentCode | None = None) -> AgentCode:
-    """Return what the agent's own code of a run reads; `known` is that of another run, which may be the same."""
+    """Return the agent's own code of a run; `known` is that of another run, which may be the same."""
     if session.agent_code is None:
         if known is None or not known.is_running(session.entry):
             known = AgentCode(session.entry)
@@ -170,7 +170,7 @@ def agent_code_of(session: RunSession, known: AgentCode | None = None) -> AgentC
 
 
 def _may_be_read(variable: Variable, agent: AgentCode) -> bool:
-    """True where the agent reads the variable, or, of an object, where some of its fields may be read."""
+    """True if the agent may read the variable, or a field of the object in it."""
     value = variable.value(_ABSENT)
     if variable.name == "random" and isinstance(value, ModuleType):
         return any(agent.reads_variable(name) or agent.reads_field(name) for name in _DRAWS)
@@ -180,7 +180,7 @@ def _may_be_read(variable: Variable, agent: AgentCode) -> bool:
 
 
 def _is_object(value: Any) -> bool:
-    """True for a value that is looked at field by field."""
+    """True for a value that is compared field by field."""
     kind = type(value)
     if kind in _PLAIN:
         return False
@@ -190,13 +190,13 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, _WITH_FIELDS) or (_state_of(value) is _OTHER and is_own_class(kind))
 
 
-# Asked for every object that a tool reaches, twice in every call: `_state_of` alone takes 2 µs.
+# Called for every object that a tool reaches, twice in every call: `_state_of` alone takes 2 µs.
 @lru_cache(maxsize=1024)
 def _is_class_of_objects(kind: Any) -> bool | None:
-    """The answer of `_is_object` for all values of a class; None where each value has its own."""
+    """Return what `_is_object` answers for all values of a class; None if that differs between values."""
     has_own_class = any("__class__" in vars(base) for base in kind.__mro__[:-1])
     if has_own_class or kind.__getattribute__ is not object.__getattribute__:
-        return None  # a proxy: its values may be of other classes than it says
+        return None  # a proxy may pretend to be of another class
     if issubclass(kind, _WITH_FIELDS):
         return True
     if not is_own_class(kind):
@@ -208,7 +208,7 @@ def _is_class_of_objects(kind: Any) -> bool | None:
 
 
 class _Seen(Struct, eq=False):
-    """A look at one moment at everything that the agent reads."""
+    """A snapshot of everything that the agent reads."""
 
     _agent: AgentCode
     _large: set[str]
@@ -216,9 +216,9 @@ class _Seen(Struct, eq=False):
     _objects: list[Any] = []
 
     def add(self, label: str, value: Any, name: str = "", depth: int = 0) -> None:
-        """Add a value, or the fields of it."""
+        """Add a value or its fields."""
         if isinstance(value, threading.local):
-            self.values[label] = dict(vars(value))  # of this thread
+            self.values[label] = dict(vars(value))  # those of this thread
         elif _is_object(value):
             self.add_fields(label, value, name, depth)
         else:
@@ -230,7 +230,7 @@ class _Seen(Struct, eq=False):
         return _copied(value)
 
     def add_fields(self, label: str, value: Any, name: str = "", depth: int = 0) -> None:
-        """Add those fields of an object that the agent reads; all where it uses the object as a whole."""
+        """Add the fields of an object that the agent reads; all of them if it uses the object as a whole."""
         if depth > _DEEPEST or any(known is value for known in self._objects):
             return
         self._objects.append(value)
@@ -242,7 +242,7 @@ class _Seen(Struct, eq=False):
         for field, content in fields.items():
             kind = type(content)
             is_read = fields_read[field] if field in fields_read else agent.reads_field(field)
-            if kind in _PLAIN:  # nearly all
+            if kind in _PLAIN:  # the usual case
                 if is_read or is_whole:
                     place = f"{label}.{field}"
                     values[place] = content if kind in UNCHANGING else self._copy(place, content)
@@ -255,7 +255,7 @@ class _Seen(Struct, eq=False):
 class _LargeContainer:
     """A container that would take too long to copy in every call.
 
-    It counts as changed when it is another object, or has another length.
+    It counts as changed if it is another object, or has another length.
     """
 
     __slots__ = ("_container", "_length")
@@ -292,7 +292,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _state_of(value: Any) -> Any:
-    """Return what is in a container, or says how far something has come; `_OTHER` for anything else."""
+    """Return the contents of a container, or the position of an iterator; `_OTHER` for anything else."""
     if isinstance(value, _WRAPPERS):
         value = value.data
     kind = type(value)
@@ -321,20 +321,20 @@ def _state_of(value: Any) -> Any:
 def _changes_of(connection: Any) -> Any:
     try:
         return connection.total_changes
-    except Exception:  # noqa: BLE001 (closed, or another thread's; its own class of error is not imported for that)
+    except Exception:  # noqa: BLE001 (closed, or another thread's; its error class is not imported just for this)
         return _OTHER
 
 
 def _copied(value: Any, depth: int = 0) -> Any:
-    """The value as it is now, and as it will stay."""
+    """Return a copy of the value that does not change."""
     kind = type(value)
     if kind in UNCHANGING or value is _ABSENT:
         return value
     if kind in _MARSHALLED and len(value) <= _MOST_ITEMS:
         try:
-            return marshal.dumps(value, _WITHOUT_REFERENCES)  # in a sixth of the time that a copy takes
+            return marshal.dumps(value, _WITHOUT_REFERENCES)  # takes a sixth of the time of a copy
         except ValueError:
-            pass  # it holds something that has no such form
+            pass  # it contains something that cannot be marshalled
     state = value if kind is dict else _state_of(value)
     if state is _OTHER:
         if depth and depth <= _DEEPEST and is_own_class(kind):
@@ -360,7 +360,7 @@ def _key(key: Any) -> Any:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names of what has changed."""
+    """Yield the names of everything that has changed."""
     for name in before.keys() | now.keys():
         old, new = before.get(name, _ABSENT), now.get(name, _ABSENT)
         if old is not _OTHER and new is not _OTHER and _differ(old, new):
@@ -372,26 +372,26 @@ def _differ(old: Any, new: Any) -> bool:
         return False
     try:
         return bool(old != new)
-    except Exception:  # noqa: BLE001 (items of a list compare as their class says: arrays, for one, refuse to)
+    except Exception:  # noqa: BLE001 (items compare as their classes say, and arrays raise)
         return True
 
 
 def changed_context(before: Context) -> tuple[str, ...]:
-    """Return the names of the context variables that have other plain values now than before."""
+    """Return the names of the context variables whose plain values have changed."""
     now = copy_context()
     try:
         if now == before:
             return ()  # as after most calls: in a twentieth of the time
-    except Exception:  # noqa: BLE001 (values are compared as their classes say: arrays, for one, refuse to)
+    except Exception:  # noqa: BLE001 (classes define how values are compared: arrays, for one, refuse)
         pass
     return tuple(changed_variables(before, now))
 
 
 def changed_variables(before: Context, now: Context) -> Iterator[str]:
-    """Give the names of the context variables with other plain values than before."""
+    """Yield the names of context variables with other plain values than before."""
     for variable, value in now.items():
         old = before.get(variable, _OTHER) if variable in before else None
-        if old is value or type(value) is Scope:  # our own: a call stands in another one than what is around it
+        if old is value or type(value) is Scope:  # our own, which each call sets
             continue
         if _copied(old) is not _OTHER and _copied(value) is not _OTHER and _differ(old, value):
             yield f"ContextVar({variable.name!r})"
@@ -408,7 +408,7 @@ def remember_directory(known: dict[str, str | None]) -> None:
 
 
 def still_changed(known: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Return the names of what is not as it is remembered."""
+    """Return the names of everything that differs from what was remembered."""
     names = []
     for name, before in known.items():
         if name == _WORKING_DIRECTORY:
@@ -422,5 +422,5 @@ def still_changed(known: Mapping[str, str | None]) -> tuple[str, ...]:
 def _directory() -> str | None:
     try:
         return os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # the directory was removed
         return None

@@ -1,4 +1,4 @@
-"""The frames that all threads of this process are in."""
+"""The current frames of all threads of this process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 def thread_frames() -> dict[int, FrameType]:
     """Return the innermost frame of each thread, by its ident.
 
-    `sys._current_frames` holds a lock of the interpreter. If garbage is collected meanwhile, a finalizer may let
-    another thread run, which needs that lock to start a thread: Python 3.11 stops for good then. The calls are made
-    from C, so no other thread runs between them.
+    `sys._current_frames` holds a lock of the interpreter. If a garbage collection happens meanwhile, a finalizer may
+    let another thread run, which needs that lock to start a thread: Python 3.11 deadlocks then. The calls are made from
+    C, so that no other thread runs between them.
     """
     collect_again: Callable[[], Any] = gc.enable if gc.isenabled() else bool
     frames: dict[int, FrameType]

@@ -1,6 +1,6 @@
-"""Through the seam: one function, in the four shapes that Python has for a call.
+"""Through the seam: one function, in the four forms that Python has for a call.
 
-Each asks the handler first; what is not served is done live inside a scope of its own, and the handler is told
+Each asks the handler first; a call that is not served is done live inside a scope of its own, and the handler learns
 how it ended. `give` turns a served outcome into what the caller expects.
 """
 
@@ -38,10 +38,10 @@ from replaykit.seam.side_effects import still_changed
 T = TypeVar("T")
 
 KeepItem: TypeAlias = Callable[[Any, str], Raw]
-"""Makes data of what a stream yields (`ITEM`) and returns (`END`)."""
+"""Turns what a stream yields (`ITEM`) and returns (`END`) into data."""
 ABANDONED = Outcome(complete=False)
 MOST_ITEMS = 10_000
-"""Of a stream that a fault changes: all of it has to be there for that."""
+"""The limit of a stream that a fault changes: all of it has to be there for that."""
 SEND, THROW, CLOSE = "send", "throw", "close"
 """The operations on a generator besides taking its next item."""
 
@@ -53,7 +53,7 @@ def through(
     give: Callable[[CallAnswer], T],
     keep: Callable[[T], Raw] = raw,
 ) -> T:
-    """The outcome of a plain call; `keep` makes data of its result."""
+    """Return the outcome of a plain call; `keep` turns its result into data."""
     if call.is_awaited:
         call.is_awaited = False
     session, number = scope.session, scope.number(call.name)
@@ -93,7 +93,7 @@ async def athrough(
     give: Callable[[CallAnswer], T],
     keep: Callable[[T], Raw] = raw,
 ) -> T:
-    """The outcome of a call that is awaited."""
+    """Return the outcome of an awaited call."""
     session, number = scope.session, scope.number(call.name)
     handler, order = session.handler, session.order
     served = handler.serve(call)
@@ -131,7 +131,7 @@ def stream(
     give: Callable[[CallAnswer], Replayed],
     keep: KeepItem,
 ) -> Generator[T, Any, Any]:
-    """The items of a call that yields, its return value at the end."""
+    """Yield the items of a generator call, and return its return value."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if call.injected is not None:
@@ -148,7 +148,7 @@ def stream(
                 sent = yield item
             except GeneratorExit as error:
                 return tape.closed(error)
-            except BaseException as error:  # noqa: BLE001 (thrown in by the caller: the tape says what came of it)
+            except BaseException as error:  # noqa: BLE001 (thrown in by the caller: the tape knows its effect)
                 tape.interrupted(error)
             else:
                 tape.resumed(sent)
@@ -169,7 +169,7 @@ def stream(
             try:
                 sent = yield item
             except GeneratorExit:
-                returned: Any = recorder.closing(generator.close)  # since Python 3.13 it may return something
+                returned: Any = recorder.closing(generator.close)  # since Python 3.13 it may return a value
                 if returned is None:
                     raise
                 return recorder.left(returned)
@@ -193,7 +193,7 @@ async def astream(
     give: Callable[[CallAnswer], Replayed],
     keep: KeepItem,
 ) -> AsyncGenerator[T, Any]:
-    """The items of a call that yields asynchronously."""
+    """Yield the items of an async generator call."""
     handler, number = scope.session.handler, scope.number(call.name)
     served = handler.serve(call)
     if call.injected is not None:
@@ -208,7 +208,7 @@ async def astream(
                 await later(tape.wait_s)
             try:
                 sent = yield item
-            except BaseException as error:  # noqa: BLE001 (thrown in by the caller: the tape says what came of it)
+            except BaseException as error:  # noqa: BLE001 (thrown in by the caller: the tape knows its effect)
                 tape.interrupted(error)
             else:
                 tape.resumed(sent)
@@ -249,14 +249,14 @@ async def astream(
 
 
 def failed(error: BaseException) -> Outcome:
-    """The outcome of a call that raised; one that was cancelled or interrupted has none."""
+    """Return the outcome of a call that raised; one that was cancelled or interrupted has none."""
     if came_from_outside(error):
         return ABANDONED
     return Outcome(error=describe(error))
 
 
 def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> None:
-    """Write down how a call ended that was done."""
+    """Record the end of a live call."""
     duration_s = time.perf_counter() - began
     if call.look_again is not None:
         call.mutated = call.look_again()
@@ -276,7 +276,7 @@ class Replayed(Struct):
 
 
 class _Items:
-    """The items that a stream yields and is sent, each frozen at once; written down when it ends, or its run does."""
+    """The items that a stream yields and is sent, each frozen at once; recorded when the stream or its run ends."""
 
     def __init__(self, call: PendingCall, scope: Scope, keep: KeepItem) -> None:
         self.items: list[Raw] = []
@@ -296,18 +296,18 @@ class _Items:
         self._pauses_s.append(time.perf_counter() - self._resumed)
 
     def sent(self, value: Any) -> None:
-        """The caller goes on; it has sent a value, unless it is `None`, which a plain `next` sends."""
+        """Note that the caller continues, and a value that it sent; a plain `next` sends None."""
         self._resumed = time.perf_counter()
         if value is not None:
             self._sent.append([len(self.items), {SEND: Raw(canonical(value))}])
 
     def thrown(self, error: BaseException) -> None:
-        """The caller has thrown an exception."""
+        """Note that the caller has thrown an exception."""
         self._resumed = time.perf_counter()
         self._sent.append([len(self.items), {THROW: Raw(canonical(error))}])
 
     def closing(self, close: Callable[[], T]) -> T:
-        """Close the stream, and remember it where that fails."""
+        """Close the stream, and remember a failure to do so."""
         try:
             return close()
         except BaseException:
@@ -315,7 +315,7 @@ class _Items:
             raise
 
     async def aclosing(self, close: Callable[[], Awaitable[None]]) -> None:
-        """`closing`, of a stream that is awaited."""
+        """Do the same as `closing` for an awaited stream."""
         try:
             await close()
         except BaseException:
@@ -326,7 +326,7 @@ class _Items:
         self._settle(self.outcome(result))
 
     def left(self, result: T) -> T:
-        """The caller has closed the stream, and it returned something all the same."""
+        """Note that the caller has closed the stream, and that it returned a value all the same."""
         self._settle(Outcome(result_json=self._keep(result, END), complete=False))
         return result
 
@@ -334,16 +334,16 @@ class _Items:
         self._settle(failed(error))
 
     def broke(self) -> None:
-        """The run has ended, and nobody has closed the stream."""
+        """Note that the run has ended without anybody closing the stream."""
         self._settle(ABANDONED)
 
     def outcome(self, result: Any) -> Outcome:
-        """Return how the stream ended that returned this."""
+        """Return the outcome of a stream that returned this."""
         return Outcome(items_json=tuple(self.items), result_json=self._keep(result, END), sent_json=self._sent_json)
 
     def _settle(self, outcome: Outcome) -> None:
         if self._session.unfinished.pop(self._call.seq, None) is not self:
-            return  # written down already
+            return  # recorded already
         if outcome.complete:
             self._paused()
         whole = replace(outcome, items_json=tuple(self.items), sent_json=self._sent_json, pauses_ms=self._pauses_ms)
@@ -364,7 +364,7 @@ class _Items:
 
 
 class ReplayedStream:
-    """A recorded stream that is given again; what is sent into it has to be what was sent when it was recorded."""
+    """A served stream; values sent into it have to be the recorded ones."""
 
     def __init__(
         self, call: PendingCall, served: CallAnswer, give: Callable[[CallAnswer], Replayed], order: Order | None
@@ -386,7 +386,7 @@ class ReplayedStream:
         self._thrown: BaseException | None = None
 
     def items(self) -> Iterator[Any]:
-        """The items in turn."""
+        """Yield the items in turn."""
         pauses_s = iter([pause_ms / 1000 for pause_ms in self._pauses_ms])
         for place, item in enumerate(self._replayed.items, 1):
             self._place = place
@@ -396,11 +396,11 @@ class ReplayedStream:
 
     @property
     def was_left(self) -> bool:
-        """True when nobody knows how it goes on: it was cancelled, or its caller left it."""
+        """True if its continuation is unknown: it was cancelled, or its caller left it."""
         return not self._whole.complete and self._replayed.error is None and self._replayed.result is None
 
     def resumed(self, sent: Any) -> None:
-        """The caller goes on, and may have sent a value."""
+        """Note that the caller continues, and may have sent a value."""
         recorded = self._sent.get(self._place)
         if sent is None and recorded is None:
             return
@@ -409,7 +409,7 @@ class ReplayedStream:
         self._thrown = None
 
     def closed(self, error: GeneratorExit) -> Any:
-        """The caller has closed the stream: return what it returned then, or end as it did."""
+        """Handle a close by the caller: return the recorded value, or end as recorded."""
         if CLOSE in self._sent.get(self._place, {}) and self._replayed.error is not None:
             raise_again(self._replayed.error)
         if self._whole.complete or self._replayed.result is None:
@@ -417,18 +417,18 @@ class ReplayedStream:
         return self._replayed.result
 
     def interrupted(self, error: BaseException) -> None:
-        """The caller has thrown an exception into the stream, or closed one that is awaited."""
+        """Handle an exception that the caller has thrown in, or a close of an awaited stream."""
         if isinstance(error, GeneratorExit):
             self.closed(error)
         if self.was_left and self._place == len(self._replayed.items) and is_interruption(type(error)):
-            raise error  # cancelled where it was left
+            raise error  # cancelled where its recording was left
         recorded = self._sent.get(self._place)
         if recorded is None or not _is_recorded(error, recorded.get(THROW)):
             self._leave(f"was thrown {error!r}", recorded)
         self._thrown = error
 
     def end(self) -> Any:
-        """The last item has been given: end as the stream did."""
+        """End after the last item, as recorded."""
         error = self._replayed.error
         if error is not None and self._thrown is not None and _frozen(self._thrown) == _frozen(error):
             raise self._thrown
@@ -455,17 +455,17 @@ def _frozen(value: Any) -> Json:
 
 
 def _is_recorded(value: Any, recorded: Json) -> bool:
-    """True when the value is the recorded one, as it is or as it is redacted."""
+    """True if the value is the recorded one, plain or redacted."""
     text = canonical(value)
     if orjson.loads(text) == recorded:
         return True
-    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (needed only where something differs)
+    from replaykit.redaction.project import project_redactor  # noqa: PLC0415 (only if the values differ)
 
     return bool(orjson.loads(project_redactor(foreign=True).raw(text)) == recorded)
 
 
 def _advance(inner: Scope, resume: Callable[[], Any]) -> tuple[Any, Any, bool]:
-    """The generator's next item, or its return value and that it has ended."""
+    """Return the generator's next item, or its return value and that it has ended."""
     token = enter(inner)
     try:
         return resume(), None, False
@@ -486,8 +486,8 @@ async def _apause(injected: Injected) -> None:
 
 
 def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float) -> CallAnswer:
-    """Return what a fault makes of the answer of a call that was done: that is written down, and given."""
-    assert call.injected is not None  # who calls this has looked
+    """Record and return the answer of a live call, as a fault changes it."""
+    assert call.injected is not None  # checked by the caller
     altered = call.injected.applied(outcome)
     _settle(handler, call, altered, began)  # type: ignore[arg-type]
     return altered
@@ -496,7 +496,7 @@ def _altered(handler: Handler, call: PendingCall, outcome: Outcome, began: float
 def _collected(
     inner: Scope, call: PendingCall, live: Callable[[], Generator[Any, Any, Any]], keep: KeepItem
 ) -> CallAnswer:
-    """All that a stream yields, changed by a fault; at most `MOST_ITEMS`, since some have no end."""
+    """Return all items of a stream, as a fault changes them; at most `MOST_ITEMS`, since some never end."""
     handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
     generator, result, ended = live(), None, False
     try:
@@ -515,7 +515,7 @@ def _collected(
 async def _acollected(
     inner: Scope, call: PendingCall, live: Callable[[], AsyncIterator[Any]], keep: KeepItem
 ) -> CallAnswer:
-    """The same of a stream that is awaited."""
+    """Do the same for an awaited stream."""
     handler, recorder, began = inner.session.handler, _Items(call, inner, keep), time.perf_counter()
     iterator = live().__aiter__()
     token = enter(inner)
@@ -537,12 +537,12 @@ async def _acollected(
 
 
 def answered(outcome: CallAnswer) -> bool:
-    """True when there is an outcome to give."""
+    """True if there is an outcome to serve."""
     return bool(outcome.result_json) or outcome.error is not None or outcome.items_json is not None
 
 
 async def never() -> None:
-    """Wait as the recorded call did: until the caller's own timeout or cancellation ends it."""
+    """Wait like the recorded call, until the caller's own timeout or cancellation."""
     if (trio := running_trio()) is not None:
         await trio.sleep_forever()
     import asyncio  # noqa: PLC0415 (slow to import, and here already when this runs)
@@ -551,7 +551,7 @@ async def never() -> None:
 
 
 async def later(seconds: float) -> None:
-    """Wait for what took that long."""
+    """Wait for as long as the recorded call took."""
     if (trio := running_trio()) is not None:
         await trio.sleep(seconds)
         return
@@ -570,13 +570,13 @@ async def later(seconds: float) -> None:
 
 
 def recorded_pause_over(future: Any) -> None:
-    """End a pause of the recording. The clock tells it from the agent's own timers by this function."""
+    """End a recorded pause. The clock recognises it by this function, and not as one of the agent's timers."""
     if not future.done():
         future.set_result(None)
 
 
 def running_trio() -> Any:
-    """trio, where it runs this code; None where asyncio does."""
+    """Return trio if it runs this code; None if asyncio does."""
     trio = sys.modules.get("trio")
     if trio is None:
         return None
@@ -588,8 +588,8 @@ def running_trio() -> Any:
 
 
 def _streamed(served: CallAnswer) -> CallAnswer:
-    """An answer as a stream gives it. Sessions and traces hold what a tool answered, and not how: one value for all
-    that came. A list gives its items, null none, and anything else is one item."""
+    """Return an answer as a stream. Sessions and traces hold a tool's answer as one value: a list gives its items, null
+    none, and anything else is one item."""
     if served.items_json is not None or is_raised(served):
         return served
     whole = served.result_json

@@ -1,4 +1,4 @@
-"""Questions to the machine as calls: the time and chance, recorded where they are asked for and served again.
+"""Time and randomness as calls: recorded where the agent asks for them, and served again.
 
 They are exchanges with the machine, not tools: no assertion counts them.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def now() -> dt.datetime:
-    """The time, with its zone (UTC); in a replay the recorded one.
+    """Return the current time in UTC; in a replay, the recorded one.
 
     >>> rk.now().tzname()
     'UTC'
@@ -29,7 +29,7 @@ def now() -> dt.datetime:
 
 
 def uuid4() -> uuid.UUID:
-    """A random UUID; in a replay the recorded one.
+    """Return a random UUID; in a replay, the recorded one.
 
     >>> rk.uuid4().version
     4
@@ -38,12 +38,12 @@ def uuid4() -> uuid.UUID:
 
 
 def random() -> float:
-    """A number from 0 up to 1; in a replay the recorded one.
+    """Return a number from 0 up to 1; in a replay, the recorded one.
 
     >>> 0 <= rk.random() < 1
     True
     """
-    from random import random as draw  # noqa: PLC0415 (slow to import; few agents ask for it)
+    from random import random as draw  # noqa: PLC0415 (slow to import; few agents use it)
 
     return _through_seam(RANDOM, draw)
 

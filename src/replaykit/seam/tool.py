@@ -1,7 +1,7 @@
 """`@tool`: a function of the agent whose calls pass through the seam.
 
-Outside of a run the function is called as it is. Arguments are bound to their names and frozen when the call
-begins; `self` and `cls` are not part of them.
+Outside of a run the function is called as it is. Arguments are bound to names and frozen when the call begins; `self`
+and `cls` are not among them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def tool(*, name: str | None = None, effects: Effects = "external") -> Callable[
 def tool(fn: Any = None, /, *more: Any, name: str | None = None, effects: Effects = "external", **unknown: Any) -> Any:
     """Record and replay the calls of a function: plain, async, generator or async generator, or a method.
 
-    `effects` says what a call does to the world, for forks that go on live: `none` (it may always be done again),
-    `idempotent` (done again with the same `idempotency_key()`, it has happened once), or `external`.
+    `effects` says what a call does to the world, for forks that continue live: `none` (it may be repeated),
+    `idempotent` (repeated with the same `idempotency_key()`, it has happened once), or `external`.
 
     >>> @rk.tool(effects="none")
     ... def search(query: str) -> list[str]:
@@ -69,14 +69,14 @@ def tool(fn: Any = None, /, *more: Any, name: str | None = None, effects: Effect
 
 
 def _name_of(fn: Function) -> str:
-    """The name of a function; of a partial that of its function, and of any other object that of its class."""
+    """Return the name of a function; for a partial that of its function, for any other object that of its class."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def idempotency_key() -> str:
-    """Inside a tool: the same text whenever this very call of this run is done again, also in a fork of the run.
+    """Return, inside a tool, a text that is the same whenever this call of this run is repeated, also in a fork.
 
     >>> @rk.tool(effects="idempotent")
     ... def refund(order: int) -> str:
@@ -88,7 +88,7 @@ def idempotency_key() -> str:
     scope = current()
     if scope is None or scope.call is None:
         raise UsageError("idempotency_key() is for the inside of a tool, in a run")
-    from hashlib import blake2b  # noqa: PLC0415 (slow to import; few tools ask for a key)
+    from hashlib import blake2b  # noqa: PLC0415 (slow to import; few tools need a key)
 
     parts = (scope.session.lineage.encode(), scope.path.encode(), scope.call.arguments)
     return blake2b(b"\0".join(parts), digest_size=16).hexdigest()
@@ -98,7 +98,7 @@ record_tool = tool
 
 
 class _Tool:
-    """One decorated function: how its arguments get names, and how its answers come back."""
+    """One decorated function: how its arguments are named, and how its answers are rebuilt."""
 
     def __init__(self, fn: Function, name: str, effects: str) -> None:
         self.fn = fn
@@ -114,17 +114,17 @@ class _Tool:
         self.values = ToolValues(name, fn)
         self.keep, self.give = self.values.keep, self.values.answer
         self.is_stream = inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
-        """True where the agent's own code runs between the begin and the end of a call."""
+        """True if the agent's own code runs between the begin and the end of a call."""
         self.reach: Reach | None = None
         """Its possible side effects; None if there are none, and before the first call."""
         self.is_simple: bool | None = None
-        """True for a plain function without reach; None before it is called."""
+        """True for a plain function without side effects; None before the first call."""
         if isinstance(fn, FunctionType):
             TOOL_BODIES.add(fn.__code__)
         self.is_plain_function = not self.is_stream and not inspect.iscoroutinefunction(fn)
 
     def prepare(self) -> None:
-        """Find out what it can change, when it is called first: a function may stand before the globals it uses."""
+        """Find its side effects on the first call: a function may be defined before the globals it uses."""
         reach = Reach(self.fn, receiver=self.receiver)
         if not reach.is_empty:
             self.reach = reach
@@ -135,8 +135,8 @@ class _Tool:
         return self.is_plain_function and self.reach is not None and self.reach.has_nothing_to_look_at()
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Live | None:
-        """Return the call, frozen; None outside of any run, when Python itself will refuse these arguments, and when a
-        framework has made it already."""
+        """Return the frozen call; None outside of any run, if Python itself will refuse the arguments, or if a
+        framework has already made the call."""
         scope = current()
         if scope is None or scope.session.over:
             scope = adopted(scope, self.name)
@@ -149,7 +149,7 @@ class _Tool:
         if not is_plain and scope.session.set_ordered is not None:
             note_order(self.name, named, scope.session.set_ordered)
         arguments = canonical(named)
-        # As `pending_call` makes it; written out, it takes a sixth less.
+        # What `pending_call` does, written out: it takes a sixth less time.
         number = next(scope.session.numbers)
         pending = PendingCall(
             TOOL,
@@ -167,8 +167,10 @@ class _Tool:
         return _Live(scope, pending, self, args, kwargs, named, arguments, is_plain)
 
     def answered_at_once(self, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallAnswer | None:
-        """Return the recorded answer to a call that the agent makes by itself in a replay, where nothing has to be said
-        or waited for; None for any other call, which goes through the seam."""
+        """Return the recorded answer if no other call is running in this replay and nothing has to be reported.
+
+        Return None for any other call, which goes through the seam.
+        """
         answer_at_once = scope.session.answer_at_once
         if answer_at_once is None or scope.session.over:  # of a run that has ended: see `adopted`
             return None
@@ -178,7 +180,7 @@ class _Tool:
         return answer_at_once(scope, self.name, canonical(named))
 
     def give_items(self, outcome: CallAnswer) -> Replayed:
-        """The items of a stream, its return value, and the exception it may end with."""
+        """Return the items of a stream, its return value, and the exception it may end with."""
         items = [self.values.give(item, ITEM) for item in outcome.items_json or ()]
         replayed = Replayed(items)
         if outcome.result_json:
@@ -188,8 +190,8 @@ class _Tool:
         return replayed
 
 
-class _Live(Struct):  # made for every call: in a quarter of the time that a class with an `__init__` takes
-    """One call of a tool: does it for real, and tells afterwards what a replay will not repeat."""
+class _Live(Struct):  # created for every call: in a quarter of the time of a class with an `__init__`
+    """One live call of a tool, which afterwards reports what a replay cannot repeat."""
 
     scope: Scope
     pending: PendingCall
@@ -204,14 +206,14 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
     _surroundings: dict[str, Any] | None = None
 
     def __call__(self) -> Any:
-        """Do it, with the arguments the agent gave, or with others that a fork wants tried."""
+        """Make the call, with its own arguments or with others from a fork."""
         self._has_run = True
         spec, pending = self._spec, self.pending
         fn, override = spec.fn, pending.override
         if spec.is_simple is None:
             spec.prepare()
         if self._has_plain_arguments and override is None and (spec.is_simple or spec.is_idle()):
-            # Most calls of most tools: comparing within one context takes a third of the time that `_changes` takes.
+            # The common case: comparing within one context takes a third of the time of `_changes`.
             context = copy_context()
             try:
                 return fn(*self._args, **self._kwargs)
@@ -228,7 +230,7 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         return fn(*receiver, **override)
 
     def ended(self, error: BaseException | None = None) -> None:
-        """Report what was seen in the call, where it was done, that a replay cannot repeat, compare or rebuild."""
+        """Report effects of the call that a replay cannot repeat, compare or rebuild."""
         if not self._has_run:
             return
         if error is not None:
@@ -239,7 +241,7 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
             report_mutated(self.scope.session, self._spec.name, self.pending.mutated)
 
     def _changes(self) -> tuple[str, ...]:
-        """Return the names of what is not as it was before the call."""
+        """Return the names of everything that differs from before the call."""
         self.pending.look_again = None
         changed: tuple[str, ...] = ()
         if not self._has_plain_arguments:
@@ -252,7 +254,7 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
         return changed
 
     def _mutated_arguments(self) -> tuple[str, ...]:
-        """Return the names of the arguments that are not what they were before the call."""
+        """Return the names of the arguments that differ from before the call."""
         now_json = canonical(self._named)
         if now_json == self._arguments:
             return ()
@@ -261,9 +263,9 @@ class _Live(Struct):  # made for every call: in a quarter of the time that a cla
 
 
 def _wrap(spec: _Tool) -> Function:
-    """Return the wrapper, with a twin as its `__wrapped__`: whoever calls that one does not get past the seam.
+    """Return the wrapper, with a twin as its `__wrapped__`, so that calling that one does not bypass the seam.
 
-    The twin's own `__wrapped__` is the function, where signatures and sources are looked up.
+    The twin's own `__wrapped__` is the function, for lookups of signatures and sources.
     """
     call: Any = _shaped_like(spec)
     twin = FunctionType(call.__code__, call.__globals__, call.__name__, None, call.__closure__)
@@ -272,7 +274,7 @@ def _wrap(spec: _Tool) -> Function:
 
 
 def _shaped_like(spec: _Tool) -> Function:
-    """Return the wrapper that has the same shape as the function, so that frameworks see what it is."""
+    """Return a wrapper of the function's own kind, so that frameworks see what it is."""
     fn = spec.fn
     if inspect.isasyncgenfunction(fn):
         return _wrap_asyncgen(spec)
@@ -345,7 +347,7 @@ def _wrap_generator(spec: _Tool) -> Function:
         try:
             while True:
                 item = resume()
-                # Not `yield from`, which loses what `close` returns since Python 3.13.
+                # `yield from` would lose the value that `close` returns since Python 3.13.
                 try:
                     sent = yield item
                 except GeneratorExit:
@@ -409,7 +411,7 @@ Binder = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any] | None]
 
 
 def _binder(signature: inspect.Signature, receiver: str) -> Binder:
-    """Return what turns (args, kwargs) into named arguments; it returns None where Python will refuse them."""
+    """Return a function that turns (args, kwargs) into named arguments, or None if Python will refuse them."""
     parameters = list(signature.parameters.values())
     if all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
         return _simple_binder(parameters, receiver)
@@ -424,7 +426,7 @@ def _binder(signature: inspect.Signature, receiver: str) -> Binder:
         named = dict(bound.arguments)
         named.pop(receiver, None)
         more = named.pop(rest, {})
-        if named.keys().isdisjoint(more):  # `**rest` are arguments like the others, as a model gives them
+        if named.keys().isdisjoint(more):  # `**rest` counts as arguments, as in a model's call
             return {**named, **more}
         return {**named, rest: more}
 
@@ -432,7 +434,7 @@ def _binder(signature: inspect.Signature, receiver: str) -> Binder:
 
 
 def _simple_binder(parameters: list[inspect.Parameter], receiver: str) -> Binder:
-    """`Signature.bind` takes longer than the rest of a call; nearly all tools do not need it."""
+    """Return a fast binder for ordinary tools: `Signature.bind` takes longer than the rest of a call."""
     names = tuple(p.name for p in parameters)
     known, total, is_function = frozenset(names), len(names), not receiver
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}

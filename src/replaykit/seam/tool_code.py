@@ -1,6 +1,6 @@
-"""The code that a tool runs, and the variables there that it may change: globals, closures, fields of own objects.
+"""The code that a tool runs, and the variables that it may change: globals, closures, fields of own objects.
 
-Found once for each tool. A constant that is only read is left out, since code without any instruction or method that
+Computed once for each tool. A constant that is only read is left out, since code without an instruction or method that
 changes something changes no global.
 """
 
@@ -28,19 +28,19 @@ _CHANGING_NAMES = frozenset(
     | {"put", "put_nowait", "get_nowait", "next", "set", "shuffle", "write", "writelines", "print"}
     | {"execute", "executemany", "executescript"}
 )
+# Methods that code calls without mentioning their names.
 _CALLED_BY_SYNTAX = frozenset({"__setitem__", "__call__", "__enter__", "__exit__"})
-"""Methods that code calls without mentioning their names."""
 
 
 class Variable(NamedTuple):
-    """A global or a variable of a closure that a tool may change."""
+    """A global or closure variable that a tool may change."""
 
     label: str
     name: str
     place: Mapping[str, Any] | CellType
 
     def value(self, default: object) -> Any:
-        """Return what it holds now."""
+        """Return its current value."""
         if isinstance(self.place, CellType):
             try:
                 found = self.place.cell_contents
@@ -56,9 +56,9 @@ class ToolCode:
 
     def __init__(self, fn: Function, receiver: type | None) -> None:
         self.variables: list[Variable] = []
-        """Those that hold something which may be changed in its place."""
+        """The variables whose values may be changed in place."""
         self.assigned: list[Variable] = []
-        """Those that it may give another value."""
+        """The variables that may be assigned another value."""
         self._labels: set[str] = set()
         self.functions: set[CodeType] = set()
         self._changes = False
@@ -66,7 +66,7 @@ class ToolCode:
             bound = dict(zip(map(str, range(len(fn.args))), fn.args, strict=True)) | fn.keywords
             self.variables += [Variable(f"partial({name})", name, bound) for name in bound]
             fn = fn.func
-        if not isinstance(fn, FunctionType) and is_own_class(type(fn)):  # an object that can be called
+        if not isinstance(fn, FunctionType) and is_own_class(type(fn)):  # a callable object
             self.variables.append(Variable(f"{type(fn).__name__}()", "", {"": fn}))
             fn = vars(type(fn)).get("__call__", fn)
         self._pending: list[FunctionType] = [fn] if isinstance(fn, FunctionType) else []
@@ -123,7 +123,7 @@ class ToolCode:
             (self.assigned if is_assigned else self.variables).append(variable)
 
     def _add_generator(self, random: ModuleType) -> None:
-        """Add the generator of `random`, which every draw moves on."""
+        """Add the generator of `random`, which every draw advances."""
         if "random" not in self._labels:
             self._labels.add("random")
             self.assigned.append(Variable("random.getstate()", "random", {"random": random}))

@@ -1,9 +1,8 @@
-"""While recording: note connections that no recorded call accounts for, since a replay cannot serve them.
+"""Note connections during a recording that no recorded call accounts for, since a replay cannot serve them.
 
-A connection inside of a call is the call's own: the call is served as a whole. What is left is past the recording: a
-database driver, a websocket, a protocol of its own. Only the methods of Python's sockets are watched, and only while a
-run is recorded; a run that opens no connection pays for putting them in place and no more. Connections that C libraries
-make are not seen here.
+A connection inside a call belongs to the call, which is served as a whole. Others bypass the recording: a database
+driver, a websocket, a custom protocol. Only the methods of Python's sockets are watched, and only while a run is
+recorded; a run without connections just pays for installing them. Connections of C libraries are not seen here.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from replaykit.seam.own_servers import noting_servers
 from replaykit.seam.scope import RunSession, current, only_session
 
 PASSED = "replaykit.passed"
-"""Notes of this name, in parts alone, name an address that a process reached through its sockets for a good reason."""
-_NOTED = 100  # places of one process that are noted one by one
-_COUNTED = 10_000  # places beyond those that are told apart
-_NAMES = 10_000  # of hosts that were looked up
-_SETTLES_MS = 10  # for a connection within this machine to be made or refused
+"""The name of notes, in process logs only, on addresses that a process reached through its sockets legitimately."""
+_NOTED = 100  # places noted one by one for each process
+_COUNTED = 10_000  # further places that are told apart
+_NAMES = 10_000  # resolved host names
+_SETTLES_MS = 10  # for a local connection to be accepted or refused
 _UNDER_WAY = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EISCONN})
+# Sockets of the machine's logs and name service: their answers decide nothing.
 _LOGS = ("/dev/log", "/run/systemd/", "/var/run/syslog", "/var/run/nscd/", "/run/nscd/")
-"""Sockets of the machine's own logs and name service: no answer of theirs decides anything."""
 
 
 class UnrecordedLog:
-    """A log of what a process does past the recording of one run: each thing once, with a count."""
+    """The unrecorded effects of a process in one run: each once, with a count."""
 
     def __init__(self, session: RunSession, proxy: str = "") -> None:
         """`proxy` is the host and port where everything is recorded."""
@@ -51,7 +50,7 @@ class UnrecordedLog:
         self._passed: set[str] = set()
 
     def note(self, unrecorded: Unrecorded) -> None:
-        """Write it down where it was done; what was noted before is counted."""
+        """Record an effect where it happened; further ones of its kind are counted."""
         if self._process != os.getpid() and not self._go_on_in_child():
             return
         key = unrecorded.key
@@ -65,7 +64,7 @@ class UnrecordedLog:
             self._write(unrecorded)
 
     def end(self) -> None:
-        """Write down how often each thing was done after it was noted."""
+        """Record how often each effect happened after it was noted."""
         if self._process != os.getpid():
             return
         for unrecorded in self.everything():
@@ -75,14 +74,14 @@ class UnrecordedLog:
                 self._write(with_count_added(unrecorded, -1))
 
     def everything(self) -> list[Unrecorded]:
-        """Return what this process did."""
+        """Return the effects of this process."""
         found = list(self._found.values())
         if self._further:
             found.append(Unrecorded(kind=UnrecordedKind.FURTHER, count=len(self._further)))
         return found
 
     def connected(self, kind: UnrecordedKind, host: str, port: int, ip: str) -> None:
-        """A connection, or a datagram, went to this place, which has that address."""
+        """Note a connection or datagram to this place, which has that address."""
         address = _joined(ip, port)
         if address == self._proxy or (self._session.own is not None and self._session.own.had(host, port)):
             return
@@ -91,11 +90,11 @@ class UnrecordedLog:
             return
         place = _joined(_names.get(host, host), port)
         if (UnrecordedKind.WEBSOCKET, place, "python") in self._found:
-            return  # the handshake was seen already
+            return  # its handshake was noted already
         self.note(Unrecorded(kind=kind, place=place, address=address, where=_line()))
 
     def connected_path(self, path: str) -> None:
-        """A connection went to a socket in the file system."""
+        """Note a connection to a socket in the file system."""
         if path.startswith(_LOGS) or _listens_here(path) or _is_of_multiprocessing():
             return
         if self._session.own is not None and self._session.own.has_path(path):
@@ -112,7 +111,7 @@ class UnrecordedLog:
             self._session.keep(Note, name=PASSED, content_json=raw(address))
 
     def _go_on_in_child(self) -> bool:
-        """In a forked child: True where it writes a share of its own."""
+        """In a forked child: return True if it writes a log of its own."""
         if self._session.handler is self._handler:
             return False
         self._process, self._handler = os.getpid(), self._session.handler
@@ -133,7 +132,7 @@ def websocket_opened(session: RunSession, url: str) -> None:
 
 
 class _Accounted(threading.local):
-    """True in a thread that opens a connection for requests that are recorded."""
+    """True in a thread that opens a connection for recorded requests."""
 
     is_so = False
 
@@ -143,7 +142,7 @@ _accounted = _Accounted()
 
 @contextmanager
 def accounted() -> Iterator[None]:
-    """Connections that are opened inside are for requests that are recorded."""
+    """Mark connections opened in the block as those of recorded requests."""
     before, _accounted.is_so = _accounted.is_so, True
     try:
         yield
@@ -152,15 +151,15 @@ def accounted() -> Iterator[None]:
 
 
 def watching(session: RunSession, proxy: str = "") -> AbstractContextManager[None]:
-    """Note what is done past the recording of this session during the block."""
+    """Note unrecorded effects of this session during the block."""
     session.unrecorded = UnrecordedLog(session, proxy)
     if not _HOOKS.is_installed:
-        _names.clear()  # an address need not have the name that an earlier run looked up
+        _names.clear()  # an address may have got another name since an earlier run
     return _HOOKS.installed()
 
 
 def _log_here() -> UnrecordedLog | None:
-    """The log for a connection that is made here; None where it is inside of a call, or no recording's business."""
+    """Return the log for a connection made here; None inside a call, and outside of a recording."""
     scope = current()
     if scope is not None and (scope.parent is not None or scope.session.is_apart):
         return None
@@ -180,7 +179,7 @@ def _note_connection(
     socket = sys.modules["socket"]
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         host, port = str(address[0]), int(address[1])
-        # Who asks this machine in vain waits for a server of its own, as a rule.
+        # A refused connection on this machine is usually for a server that is still starting.
         if is_loopback(host) and (failed or (under_way and _is_refused(sock))):
             return
         kind = UnrecordedKind.DATAGRAM
@@ -192,7 +191,7 @@ def _note_connection(
 
 
 def _peer(sock: Any) -> str:
-    """The address of the other end, where there is one yet."""
+    """Return the address of the peer, if there is one yet."""
     try:
         return str(sock.getpeername()[0]).removeprefix("::ffff:")
     except OSError:
@@ -200,7 +199,7 @@ def _peer(sock: Any) -> str:
 
 
 def _is_refused(sock: Any) -> bool:
-    """True when nobody took a connection that was under way a moment ago. Leaves its error for whoever waits."""
+    """True if a connection attempt has just been refused. Leaves the error for whoever waits."""
     import select  # noqa: PLC0415 (few connections need it)
 
     if not hasattr(select, "poll"):
@@ -255,8 +254,8 @@ def _sending_parts(original: Function, sock: Any, buffers: Any, *rest: Any) -> A
     return sent
 
 
+# Host names by the addresses that lookups returned during a recording.
 _names: dict[str, str] = {}
-"""The names of hosts, by the addresses they were found to have while something was recorded."""
 
 
 @hook
@@ -291,7 +290,7 @@ def _joined(host: str, port: int) -> str:
 
 
 def _line() -> str:
-    """The file and line of the program that led here."""
+    """Return the file and line of the program that led here."""
     from replaykit.seam.guard import frame_of_program  # noqa: PLC0415 (most runs open no connection)
 
     frame = frame_of_program()
@@ -302,12 +301,12 @@ def _line() -> str:
 
 
 def _is_of_multiprocessing() -> bool:
-    """True below the connections that `multiprocessing` has between the processes of one program."""
+    """True below the connections of `multiprocessing` between the processes of one program."""
     return any(module_name(frame).startswith("multiprocessing.") for frame in frames_from(sys._getframe(1)))
 
 
 def _listens_here(path: str) -> bool:
-    """True where this very process holds the socket that listens at a path, as far as the system tells."""
+    """True if this very process holds the socket that listens at a path, as far as the system shows."""
     from replaykit.seam.sockets import listening_at  # noqa: PLC0415 (few runs open such a connection)
 
     sockets = {f"socket:[{number}]" for number in listening_at(path)}
@@ -315,7 +314,7 @@ def _listens_here(path: str) -> bool:
         return False
     try:
         return any(os.readlink(f"/proc/self/fd/{name}") in sockets for name in os.listdir("/proc/self/fd"))
-    except OSError:  # one was closed meanwhile
+    except OSError:  # a descriptor was just closed
         return False
 
 

@@ -14,11 +14,11 @@ from replaykit.seam.virtual_locks import ClockOf
 ALARMS: dict[str, Any] = {
     name: getattr(signal, name) for name in ("alarm", "setitimer", "getitimer") if hasattr(signal, name)
 }
-"""The functions that set and read the timer of the process; none on systems without it."""
+"""The functions that set and read the timer of the process; empty on systems without it."""
 
 
 class _Alarm(Wait):
-    """The timer of the process, while it is set."""
+    """The timer of the process while it is set."""
 
     __slots__ = ("alarms", "interval_s")
 
@@ -30,7 +30,7 @@ class _Alarm(Wait):
         self.alarms = alarms
 
     def deliver(self, clock: VirtualClock) -> None:
-        """Ring, and begin anew if it does so again and again."""
+        """Ring, and restart the timer if it has an interval."""
         self.done = True
         if not clock.is_open:
             return
@@ -39,14 +39,14 @@ class _Alarm(Wait):
 
 
 class Alarms:
-    """The timer of the process, and the functions that are replaced to know it."""
+    """The timer of the process, and replacements for the functions that use it."""
 
     def __init__(self, clock_of: ClockOf) -> None:
         self._clock_of = clock_of
         self._set: _Alarm | None = None
 
     def _clock(self) -> VirtualClock | None:
-        """Return the clock, if this thread is of its run."""
+        """Return the clock if this thread belongs to its run."""
         clock = self._clock_of()
         member = None if clock is None else clock.member()
         if clock is None or member is None or member.real or not clock.is_open:
@@ -54,7 +54,7 @@ class Alarms:
         return clock
 
     def set(self, clock: VirtualClock, due: float | None, interval_s: float) -> None:
-        """Set the timer, or take it away; the mutex is held."""
+        """Set or remove the timer; needs the mutex."""
         if self._set is not None and not self._set.done:
             clock.check_limit(self._set)
             self._set.done = True
@@ -70,7 +70,7 @@ class Alarms:
         return max(self._set.due - clock.base, 1e-6), self._set.interval_s
 
     def setitimer(self, original: Function) -> Function:
-        """For `signal.setitimer`."""
+        """Wrap `signal.setitimer`."""
 
         def setitimer(which: int, seconds: float, interval: float = 0.0, /) -> Any:
             clock = self._clock()
@@ -84,7 +84,7 @@ class Alarms:
         return setitimer
 
     def getitimer(self, original: Function) -> Function:
-        """For `signal.getitimer`."""
+        """Wrap `signal.getitimer`."""
 
         def getitimer(which: int, /) -> Any:
             clock = self._clock()
@@ -96,7 +96,7 @@ class Alarms:
         return getitimer
 
     def alarm(self, original: Function) -> Function:
-        """For `signal.alarm`."""
+        """Wrap `signal.alarm`."""
 
         def alarm(seconds: int, /) -> Any:
             clock = self._clock()
@@ -111,7 +111,7 @@ class Alarms:
 
 
 def _interrupt(clock: VirtualClock, cause: int) -> None:
-    """Let the main thread run the handler of the alarm; the mutex is held."""
+    """Let the main thread run the handler of the alarm; needs the mutex."""
     main = threading.main_thread().ident
     assert main is not None
     member = clock.members.get(main)
@@ -130,4 +130,4 @@ def ring() -> None:
 
 
 def _let_handlers_run() -> None:
-    """Python looks for signals where functions begin."""
+    """Call a function: Python handles signals where functions begin."""

@@ -1,7 +1,7 @@
 """Locks on the virtual clock.
 
-Python's `Condition` waits on a lock of its own, made for each wait. With a lock of this kind in its place everything
-that is built on it waits for the clock: `Event`, `Queue`, `Future.result`, `concurrent.futures.wait`, `Barrier`.
+Python's `Condition` waits on a new lock for each wait. With a lock of this kind instead, everything that is based on it
+waits for the clock: `Event`, `Queue`, `Future.result`, `concurrent.futures.wait`, `Barrier`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from replaykit.seam.virtual_clock import NEVER, Member, VirtualClock, Wait
 
+# The name of every release of a semaphore: it does not matter who releases it.
 _OF_SEMAPHORES = "release"
-"""The name of every release of a semaphore: whoever waits does not care who releases it."""
 ClockOf = Callable[[], VirtualClock | None]
 
 
@@ -28,7 +28,7 @@ class VirtualLock:
         self._clock_of = clock_of
         self._real = _thread.allocate_lock()
         self._waits: list[Wait] = []
-        self._strangers = 0  # threads that are not of the run, and wait for it
+        self._strangers = 0  # threads outside of the run that wait for it
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if self._real.acquire(False):
@@ -96,7 +96,7 @@ class VirtualLock:
 
 
 def lock_class(clock_of: ClockOf) -> type[VirtualLock]:
-    """Return what takes the place of `threading.Lock`: a class, since it is one in newer versions of Python."""
+    """Return the replacement of `threading.Lock`: a class, as it is in newer versions of Python."""
 
     class Lock(VirtualLock):
         __slots__ = ()
@@ -104,15 +104,15 @@ def lock_class(clock_of: ClockOf) -> type[VirtualLock]:
         def __init__(self) -> None:
             super().__init__(clock_of)
 
-    # By these names it is found where it is: managers of `multiprocessing` send the class itself to another process.
+    # The names under which it is found: managers of `multiprocessing` send the class itself to another process.
     Lock.__module__, Lock.__qualname__ = "threading", "Lock"
     return Lock
 
 
 class ReentrantLock(threading._PyRLock):  # type: ignore[name-defined, misc]
-    """The replacement of `threading.RLock`: Python's own in Python, which waits on one of the locks above."""
+    """The replacement of `threading.RLock`: Python's own implementation in Python, based on the lock above."""
 
-    __module__ = "_thread"  # of Python's own in C: trio refuses any other
+    __module__ = "_thread"  # the module of Python's own in C: trio refuses any other
 
 
 def new_reentrant_lock() -> ReentrantLock:
@@ -120,7 +120,7 @@ def new_reentrant_lock() -> ReentrantLock:
     return ReentrantLock()
 
 
-new_reentrant_lock.__module__, new_reentrant_lock.__qualname__ = "threading", "RLock"  # as of `Lock` above
+new_reentrant_lock.__module__, new_reentrant_lock.__qualname__ = "threading", "RLock"  # as for `Lock` above
 
 
 def _is_of(waiter: Any, clock_of: ClockOf) -> bool:
@@ -128,7 +128,7 @@ def _is_of(waiter: Any, clock_of: ClockOf) -> bool:
 
 
 def notify(clock_of: ClockOf) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """For `Condition.notify`: a thread that has waited since before the run goes on, and may have work for it."""
+    """Wrap `Condition.notify`: a thread that has waited since before the run may now do work for it."""
 
     def make(original: Callable[..., None]) -> Callable[..., None]:
         def notify_some(condition: Any, n: int = 1) -> None:
@@ -146,7 +146,7 @@ def notify(clock_of: ClockOf) -> Callable[[Callable[..., None]], Callable[..., N
 
 
 def wait(clock_of: ClockOf) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
-    """For `Condition.wait`: a limit that has passed shortly before a signal came."""
+    """Wrap `Condition.wait`: notes a limit that passed shortly before a signal came."""
 
     def make(original: Callable[..., bool]) -> Callable[..., bool]:
         def wait_for_signal(condition: Any, timeout: float | None = None) -> bool:
@@ -161,10 +161,10 @@ def wait(clock_of: ClockOf) -> Callable[[Callable[..., bool]], Callable[..., boo
     return make
 
 
-# A pool asks in every `submit` whether a worker is idle. Python waits for no time then: it makes a lock, waits for it,
-# and looks at the clock twice, which is a fifth of what a call of a pool costs in all.
+# A pool asks in every `submit` whether a worker is idle, with a timeout of zero. Python would create a lock, wait for
+# it and read the clock twice: a fifth of the whole cost of a call through a pool.
 def acquire_semaphore(original: Callable[..., bool]) -> Callable[..., bool]:
-    """For `Semaphore.acquire`: who waits for no time does not wait."""
+    """Wrap `Semaphore.acquire`: a timeout of zero does not wait at all."""
 
     def acquire(semaphore: Any, blocking: bool = True, timeout: float | None = None) -> bool:
         if timeout == 0 and blocking:
@@ -175,8 +175,8 @@ def acquire_semaphore(original: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def simple_queue_maker(original: Any, in_python: Any) -> Callable[[], Any]:
-    """Return what takes the place of `queue.SimpleQueue`, whose waits in C nobody sees. A pool's workers wait for jobs
-    in one, and are no part of the run while they do."""
+    """Return the replacement of `queue.SimpleQueue`, whose waits in C are invisible. A pool's workers wait for jobs in
+    one, and do not belong to the run while they do."""
 
     def simple_queue() -> Any:
         is_pool = sys._getframe(1).f_globals.get("__name__") == "concurrent.futures.thread"

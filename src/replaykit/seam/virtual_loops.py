@@ -1,4 +1,4 @@
-"""Event loops on the virtual clock: a loop that has nothing to do waits for the clock instead of for the machine."""
+"""Event loops on the virtual clock: an idle loop waits for the clock instead of for the machine."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from replaykit.seam.propagate import running_loop
 from replaykit.seam.through import recorded_pause_over
 from replaykit.seam.virtual_clock import MANY, NEVER, TOP, Member, VirtualClock, Wait
 
+# Timers this far apart go off one after the other: a loop never looks at the clock so often in between.
 _APART_S = 1e-4
-"""Timers this far apart go off one after the other: a loop never looks at the clock so often in between."""
+# The time for a loop's files and sockets to get ready before the clock may advance. Another process, such as the proxy,
+# answers in real time: without this wait, every timeout would fire.
 _MOMENT_S = 0.25
-"""The time for files and sockets that a loop watches to be ready before the clock may move. Another process, such as
-the proxy, answers in real time: a clock that does not wait for it would let every timeout fire."""
+# The same, if something was sent and nothing has come since.
 _ANSWER_S = 1.0
-"""The same, when something was sent and nothing has come since."""
+# The same, if that time has passed and nothing was sent since: probably an idle connection.
 _GLANCE_S = 0.005
-"""The same, when such a time has passed and nothing was sent since: an idle connection, most likely."""
 
 
 class LoopEnd(Wait):
@@ -41,7 +41,7 @@ class LoopEnd(Wait):
         state.ends.add(self)
 
     def deliver(self, clock: VirtualClock) -> None:
-        """Let it end in the loop's next iteration, and what ended in the same burst of the loop with it."""
+        """End the call in the loop's next iteration, together with those that ended in the same burst of the loop."""
         state = self.state
         if not clock.is_open:
             self._cancel()
@@ -56,7 +56,7 @@ class LoopEnd(Wait):
             clock.wake(state.wait)
 
     def _cancel(self) -> None:
-        """End the task that waits: the run is over."""
+        """Cancel the task that waits, since the run is over."""
         self.done = True
         self.state.ends.discard(self)
         with suppress(RuntimeError):  # the loop is closed
@@ -69,7 +69,7 @@ class LoopEnd(Wait):
 
     @property
     def can_come_meanwhile(self) -> bool:
-        """True as well while its loop takes turn after turn, such as one in which a task polls."""
+        """True also while its loop takes turn after turn, for example because a task polls."""
         return self.can_come or (not self.done and self.state.busy_turns > MANY)
 
 
@@ -82,16 +82,16 @@ class LoopState:
         self.ends: set[LoopEnd] = set()
         self.ready: list[LoopEnd] = []
         self.is_selecting = False
-        self.busy_turns = 0  # since it last had nothing to do
-        self.cause = 0  # of what it was given to do by another thread
+        self.busy_turns = 0  # since it was last idle
+        self.cause = 0  # of the work that another thread gave it
 
     def woken(self) -> None:
-        """It has to look again; the clock's mutex is held."""
+        """Make the loop look again; needs the clock's mutex."""
         if self.is_selecting:
             self.loop._write_to_self()
 
     def release(self) -> None:
-        """End what is ready, each as many iterations later than the first as it was recorded."""
+        """End calls that are ready, each as many iterations after the first as recorded."""
         ready, self.ready = self.ready, []
         first = min((end.turn for end in ready), default=0)
         for end in ready:
@@ -106,7 +106,7 @@ def _end_later(loop: Any, iterations: int, end: LoopEnd) -> None:
 
 
 def state_of(clock: VirtualClock, loop: Any) -> LoopState:
-    """Return what the clock knows of a loop."""
+    """Return the clock's state of a loop."""
     state = clock.loops.get(loop)
     if state is None:
         state = clock.loops[loop] = LoopState(loop)
@@ -114,14 +114,14 @@ def state_of(clock: VirtualClock, loop: Any) -> LoopState:
 
 
 class VirtualSelector:
-    """The selector that a loop asks for files that are ready, and waits with."""
+    """The selector with which a loop finds ready files, and waits."""
 
     def __init__(self, real: Any, loop: Any, clock: VirtualClock) -> None:
         self.real = real
         keys = getattr(real, "_fd_to_key", None)
-        self.watched = real.get_map() if keys is None else keys  # asked for every call; the mapping is slow to answer
+        self.watched = real.get_map() if keys is None else keys  # read in every call; `get_map` is slow
         self.patience_s = _MOMENT_S
-        """The real time that files are waited for."""
+        """The real time to wait for files."""
         self._loop = loop
         self._clock = clock
 
@@ -153,11 +153,11 @@ class VirtualSelector:
                 state.busy_turns = 0
                 events = self._wait(member, clock, state)
         if len(self.watched) > 1 and any(key.fileobj is not self._loop._ssock for key, _ in events):
-            self.patience_s = _MOMENT_S  # more of it may be on its way
+            self.patience_s = _MOMENT_S  # more may be on its way
         return events
 
     def _take_busy_turn(self, clock: VirtualClock, state: LoopState) -> None:
-        """Go on with what there is to do, and with calls that have ended meanwhile."""
+        """Continue with pending work, and with calls that have ended."""
         state.busy_turns += 1
         if state.busy_turns == MANY:
             clock.on_block()
@@ -169,7 +169,7 @@ class VirtualSelector:
         loop, wait = self._loop, Wait()
         wait.loop = state
         with clock.mutex:
-            if loop._ready:  # put there by another thread since
+            if loop._ready:  # added by another thread since
                 return self.real.select(0)
             if loop._scheduled:
                 first = loop._scheduled[0]
@@ -208,8 +208,8 @@ class VirtualSelector:
 
 
 def _check_timers(clock: VirtualClock, loop: Any) -> None:
-    """Note timers that are close to the one that goes off. Sleeps end in their order, but a loop that was late has
-    ended several of them at once."""
+    """Note timers close to the one that goes off. Sleeps end in order, but a delayed loop has ended several of them at
+    once."""
     timers = sorted(handle for handle in loop._scheduled[:TOP] if not handle._cancelled)
     if not timers or timers[0]._when - clock.origin > clock.base:
         return
@@ -226,13 +226,13 @@ def _check_timers(clock: VirtualClock, loop: Any) -> None:
 
 
 def _other_count(near: list[Any], pick: int) -> int:
-    """Return how many of these sleeps end at once: another number for each pick, none of them the usual one."""
+    """Return how many of these sleeps end at once: another number for each pick, and none of them the default."""
     by_themselves = sum(handle._when - near[0]._when < _APART_S for handle in near)
     return pick if pick < by_themselves else pick + 1
 
 
 def _end_together(clock: VirtualClock, loop: Any, near: list[Any], count: int) -> None:
-    """Let the first sleeps end in one iteration of the loop, and the others in later ones; the mutex is held."""
+    """Let the first sleeps end in one iteration of the loop, and the others in later ones; needs the mutex."""
     clock.move(near[count - 1]._when - clock.origin)
     latest = near[count - 1]._when
     for handle in near[count:]:
@@ -246,7 +246,7 @@ def _is_sleep(handle: Any) -> bool:
 
 
 def run_once(clock_of: Callable[[], VirtualClock | None]) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """For `BaseEventLoop._run_once`."""
+    """Wrap `BaseEventLoop._run_once`."""
 
     def make(original: Callable[[Any], None]) -> Callable[[Any], None]:
         def once(loop: Any) -> None:
@@ -264,7 +264,7 @@ def run_once(clock_of: Callable[[], VirtualClock | None]) -> Callable[[Callable[
 
 
 def send(original: Function) -> Function:
-    """For what writes to a transport: an answer may come."""
+    """Wrap writes to a transport: an answer may come."""
 
     def sending(transport: Any, *args: Any) -> Any:
         selector = getattr(transport._loop, "_selector", None)
@@ -276,7 +276,7 @@ def send(original: Function) -> Function:
 
 
 def call_soon_threadsafe(clock_of: Callable[[], VirtualClock | None]) -> Callable[[Any], Any]:
-    """For `BaseEventLoop.call_soon_threadsafe`."""
+    """Wrap `BaseEventLoop.call_soon_threadsafe`."""
 
     def make(original: Function) -> Function:
         def call(loop: Any, *args: Any, **options: Any) -> Any:
@@ -289,7 +289,7 @@ def call_soon_threadsafe(clock_of: Callable[[], VirtualClock | None]) -> Callabl
             elif clock.member() is not None:
                 _expect(clock, loop, original)
             handle = original(loop, *args, **options)
-            _poke(clock, loop)  # not before: a loop that goes idle in between would not be counted
+            _poke(clock, loop)  # not before: a loop that becomes idle in between would not be counted
             return handle
 
         return call
@@ -298,20 +298,20 @@ def call_soon_threadsafe(clock_of: Callable[[], VirtualClock | None]) -> Callabl
 
 
 def _poke(clock: VirtualClock, loop: Any) -> None:
-    """Count a loop as active that was given something to do."""
+    """Count a loop with new work as active."""
     with clock.mutex:
         state = clock.loops.get(loop)
         if state is not None and state.wait is not None and not state.wait.done and loop._ready:
             clock.check_limit(state.wait)
             is_selecting, state.is_selecting = state.is_selecting, False
-            clock.wake(state.wait)  # the loop is written to by asyncio itself
+            clock.wake(state.wait)  # asyncio itself writes to the loop's pipe
             state.is_selecting = is_selecting
         if state is not None:
             clock.signal(loop)
 
 
 def _expect(clock: VirtualClock, loop: Any, call_soon: Function) -> None:
-    """Make the thread that runs a loop since before the run a member: it is given something to do."""
+    """Make the thread of a loop that is older than the run a member, since it gets work."""
     runs_in = getattr(loop, "_thread_id", None)
     if runs_in is None:
         with clock.mutex:
@@ -321,13 +321,13 @@ def _expect(clock: VirtualClock, loop: Any, call_soon: Function) -> None:
 
 
 def _admit_thread_of(clock: VirtualClock) -> Callable[[], None]:
-    """Count a loop of a stranger as active, and return what makes its thread a member."""
+    """Count a loop outside of the run as active, and return a function that makes its thread a member."""
     with clock.mutex:
         clock.add(1)
 
     def admit() -> None:
         with clock.mutex:
-            if _get_ident() in clock.members:  # two have given it something to do at once
+            if _get_ident() in clock.members:  # two threads gave it work at once
                 clock.add(-1)
             else:
                 clock.admit()
@@ -336,8 +336,7 @@ def _admit_thread_of(clock: VirtualClock) -> Callable[[], None]:
 
 
 def is_idle_until(clock: VirtualClock, loop: Any, due: float) -> bool:
-    """True when nothing can happen in a loop, nor beside it, before this moment or close to it; the clock's mutex is
-    held."""
+    """True if nothing can happen in a loop or beside it before this moment, or close to it; needs the clock's mutex."""
     selector = loop._selector
     if not clock.is_alone or loop._ready or type(selector) is not VirtualSelector:
         return False
@@ -352,14 +351,14 @@ def is_loop_running() -> bool:
 
 
 def is_loop_idle_until(clock: VirtualClock, moment: float) -> bool:
-    """True when no timer of the running loop, if there is one, is due before this moment."""
+    """True if no timer of the running loop, if any, is due before this moment."""
     loop = running_loop()
     scheduled = getattr(loop, "_scheduled", None)
     return not scheduled or scheduled[0]._when - clock.origin > moment
 
 
 def is_loop_quiet() -> bool:
-    """True when the running loop has nothing else to do, and no timers."""
+    """True if the running loop has no other work and no timers."""
     loop = running_loop()
     selector = getattr(loop, "_selector", None)
     if type(selector) is not VirtualSelector or loop._ready or loop._scheduled:

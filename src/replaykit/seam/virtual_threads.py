@@ -1,4 +1,4 @@
-"""Threads and pools on the virtual clock: who is active, and who waits for whom to end."""
+"""Threads and pools on the virtual clock: which are active, and which ends others wait for."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Make = Callable[[Function], Function]
 
 
 class _Ending:
-    """Something that others wait for to end: a thread, or the jobs of a pool."""
+    """Something whose end others wait for: a thread, or the jobs of a pool."""
 
     def __init__(self) -> None:
         self.is_over = False
         self.waits: list[Wait] = []
 
     def end(self, clock: VirtualClock) -> None:
-        """Wake whoever waits; the mutex is held."""
+        """Wake everyone who waits; needs the mutex."""
         self.is_over = True
         for wait in self.waits:
             if not wait.done:
@@ -33,7 +33,7 @@ class _Ending:
         self.waits.clear()
 
     def wait(self, clock: VirtualClock, timeout: float | None) -> bool:
-        """Wait for the end; True when it has come."""
+        """Wait for the end; return True when it has come."""
         member = clock.member()
         wait = Wait(NEVER if timeout is None else clock.now() + max(0.0, timeout))
         with clock.mutex:
@@ -56,23 +56,23 @@ class _Pool(_Ending):
         self._jobs = 0
 
     def put(self, clock: VirtualClock) -> None:
-        """There is one more job; the mutex is held."""
+        """Count one more job; needs the mutex."""
         self.is_over = False
         self._jobs += 1
         if self._jobs <= self._workers:
             clock.add(1)
 
     def done(self, clock: VirtualClock) -> None:
-        """There is one less; the mutex is held."""
+        """Count one job less; needs the mutex."""
         self._jobs -= 1
         if self._jobs == 0:
             self.end(clock)
-        if self._jobs < self._workers:  # nothing takes its place
+        if self._jobs < self._workers:  # no other job takes its place
             clock.add(-1)
 
 
 class _Job:
-    """The job that a pool is given instead of a function of the run."""
+    """The job that a pool gets instead of a function of the run."""
 
     __slots__ = ("cause", "clock", "fn", "pool")
 
@@ -83,13 +83,13 @@ class _Job:
         self.fn = fn
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self.clock.is_open:  # the run has ended before a worker came to it
+        if not self.clock.is_open:  # the run has ended before a worker took it
             raise RunOver
         return self.fn(*args, **kwargs)
 
 
 class Threads:
-    """The threads and pools of a session, and the methods that are hooked to know them."""
+    """The threads and pools of a session, and the hooks that observe them."""
 
     def __init__(self, clock_of: ClockOf) -> None:
         self._clock_of = clock_of
@@ -98,7 +98,7 @@ class Threads:
         self._workers: dict[Any, Any] = {}
 
     def _clock(self) -> VirtualClock | None:
-        """Return the clock, if this thread is of its run."""
+        """Return the clock if this thread belongs to its run."""
         clock = self._clock_of()
         if clock is None or not clock.is_open:
             return None
@@ -106,7 +106,7 @@ class Threads:
         return None if member is None or member.real else clock
 
     def start(self, original: Function) -> Function:
-        """For `Thread.start`."""
+        """Wrap `Thread.start`."""
 
         def start(thread: Any) -> None:
             clock = self._clock()
@@ -120,7 +120,7 @@ class Threads:
             else:
                 self._watch_end(clock, thread)
             with clock.mutex:
-                clock.add(1)  # the new thread, which is waited for until it runs
+                clock.add(1)  # the new thread; `start` waits until it runs
             try:
                 original(thread)
             except BaseException:
@@ -134,7 +134,7 @@ class Threads:
         return start
 
     def start_plain(self, original: Function) -> Function:
-        """For `_thread.start_new_thread`: nobody sees such a thread before it makes a call."""
+        """Wrap `_thread.start_new_thread`: such a thread is unknown before it makes a call."""
 
         def start(*args: Any) -> Any:
             clock = self._clock()
@@ -152,7 +152,7 @@ class Threads:
         def run_as_member() -> None:
             clock.admit(cause, is_own=True, is_daemon=thread.daemon)
             try:
-                if clock.is_open:  # or else the run has ended before the thread began
+                if clock.is_open:  # otherwise the run has ended before the thread began
                     run()
             except RunOver:
                 pass
@@ -162,7 +162,7 @@ class Threads:
             finally:
                 with clock.mutex:
                     clock.member()
-                    clock.signal(ending)  # not of a pool: who does its last job makes no difference
+                    clock.signal(ending)  # not of a pool: it does not matter who does its last job
                     ending.end(clock)
                 clock.dismiss()
                 del thread.run
@@ -170,7 +170,7 @@ class Threads:
         thread.run = run_as_member
 
     def join(self, original: Function) -> Function:
-        """For `Thread.join`."""
+        """Wrap `Thread.join`."""
 
         def join(thread: Any, timeout: float | None = None) -> None:
             clock = self._clock()
@@ -183,7 +183,7 @@ class Threads:
         return join
 
     def submit(self, original: Function) -> Function:
-        """For `ThreadPoolExecutor.submit`."""
+        """Wrap `ThreadPoolExecutor.submit`."""
 
         def submit(executor: Any, fn: Function, /, *args: Any, **kwargs: Any) -> Any:
             clock = self._clock()
@@ -205,7 +205,7 @@ class Threads:
         return submit
 
     def run_item(self, original: Function) -> Function:
-        """For `concurrent.futures.thread._WorkItem.run`."""
+        """Wrap `concurrent.futures.thread._WorkItem.run`."""
 
         def run(item: Any, *args: Any) -> Any:
             job = _function_of(item)
@@ -219,8 +219,8 @@ class Threads:
                 return original(item, *args)
             finally:
                 with clock.mutex:
-                    clock.member()  # it counts as active if it was held up out of sight
-                    pool.done(clock)  # while it is known on whose account
+                    clock.member()  # counts the thread as active again if it was parked
+                    pool.done(clock)  # while it is known whose job it was
                     clock.members.pop(_ident(), None)
                     if before is not None:
                         clock.members[_ident()] = before
@@ -228,8 +228,8 @@ class Threads:
         return run
 
     def install_waiters(self, original: Function) -> Function:
-        """For `concurrent.futures._base._create_and_install_waiters`: who waits for several futures is woken by one of
-        them, or by a limit, and does not see how close the others were."""
+        """Wrap `concurrent.futures._base._create_and_install_waiters`: a thread that waits for several futures is woken
+        by one of them or by a limit, and does not see how close the others were."""
 
         def install(futures: Any, return_when: Any) -> Any:
             waiter = original(futures, return_when)
@@ -245,7 +245,7 @@ class Threads:
         return install
 
     def shutdown(self, original: Function) -> Function:
-        """For `ThreadPoolExecutor.shutdown`: jobs that it cancels are never run."""
+        """Wrap `ThreadPoolExecutor.shutdown`: jobs that it cancels never run."""
 
         def shutdown(executor: Any, *args: Any, **kwargs: Any) -> Any:
             clock = self._clock()

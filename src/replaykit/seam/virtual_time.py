@@ -1,6 +1,6 @@
-"""Put a virtual clock in the place of time: `time`, timeouts, sleeps, event loops and the date.
+"""Replace time by a virtual clock: `time`, timeouts, sleeps, event loops and the date.
 
-For the threads of one run only; others have the time of the machine. The date is that of the whole process.
+It applies to the threads of one run; others have the machine's time. The date applies to the whole process.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from replaykit.seam.virtual_loops import call_soon_threadsafe, run_once, send
 from replaykit.seam.virtual_threads import Threads
 
 _taken = threading.Lock()
+# For each examined module, the number of its names, and those of them that are functions of `time`.
 _bound: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {}
-"""Of modules that were looked through: how many names they had, and which of them are functions of `time`."""
+# How long threads that a run has left behind have to end.
 _LEFT_S = 1.0
-"""The time that threads have to end which a run has left behind."""
+# The modules between the agent and the clock.
 _BETWEEN = ("replaykit.seam.pinning", "replaykit.seam.virtual_time", "time_machine")
-"""The modules between the agent and the clock."""
+# The hooks on everything that starts threads and jobs.
 _AFTERWARDS: Table = {
     "threading": (("Thread", "start", stopped),),
     "_thread": (("", "start_new_thread", stopped),),
     "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", stopped),),
 }
-"""The hooks on whatever starts threads and jobs."""
+# True once a replay in this process has left threads behind: then the hooks above stay for good.
 _has_left_threads = False
-"""True once a replay in this process has left threads behind: the hooks above are in place for good."""
 _LIBRARIES = ("site-packages", "dist-packages")
 _SYSTEM_CLOCKS = ("clock_gettime", "clock_gettime_ns")
 _TIMES = ("sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+# System clocks that count from some moment. Others give the date or a computing time.
 _COUNTING_CLOCKS = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME", "CLOCK_UPTIME_RAW")
-"""System clocks that count the seconds since some moment. Others tell the date, or how long something computed."""
 
 
 class VirtualTime:
-    """A clock that takes the place of time for one session; a process has one of them at once."""
+    """Replaces time for one session; a process has one at a time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -68,12 +68,12 @@ class VirtualTime:
         self._is_installed = False
 
     def clock(self) -> VirtualClock | None:
-        """Return the clock while it stands."""
+        """Return the clock while it is installed."""
         return self._clock if self._is_installed else None
 
     @contextmanager
     def installed(self, started_at: float = 0.0) -> Iterator[bool]:
-        """Time is virtual inside; False where another clock stands already. `started_at`: the date at the start."""
+        """Make time virtual during the block; gives False if there is a clock. `started_at`: the date at the start."""
         if not _taken.acquire(blocking=False):
             yield False
             return
@@ -102,7 +102,7 @@ class VirtualTime:
 
     @contextmanager
     def _stopping_left_behind(self) -> Iterator[None]:
-        """Threads of the run start nothing more when it is over. Under all other hooks, since these may stay."""
+        """Keep leftover threads from starting anything. Below all other hooks, since these may stay."""
         global _has_left_threads
         if _has_left_threads:
             yield
@@ -117,7 +117,7 @@ class VirtualTime:
                 hooks.uninstall()
 
     def end(self) -> None:
-        """End the clock, and with it the threads of the run that are left."""
+        """End the clock, and with it the remaining threads of the run."""
         if self._clock.is_open:
             self._clock.close()
             self._clock.wait_for_own(_LEFT_S)
@@ -128,7 +128,7 @@ class VirtualTime:
         return self._clock.mutex
 
     def renew(self) -> None:
-        """Go on in a forked child."""
+        """Continue in a forked child."""
         self._watcher.renew()
         self._clock.renew()
 
@@ -180,8 +180,8 @@ class VirtualTime:
         return lambda original: self._sleep(original) if name == "sleep" else self._time(name, original)
 
     def _system_clocks(self) -> Table:
-        """Hooks that stand only while the date travels: time-machine patches functions in C where it finds these names,
-        and crashes where it finds a function in Python."""
+        """Return hooks for the time in which the date travels: time-machine patches C functions where it finds these
+        names, and crashes if it finds a Python function."""
         in_seconds, in_ns = (partial(self._system_clock, name) for name in _SYSTEM_CLOCKS)
         return {"time": (("", "clock_gettime", in_seconds), ("", "clock_gettime_ns", in_ns))}
 
@@ -239,7 +239,7 @@ class VirtualTime:
         return times
 
     def _look(self) -> float:
-        """Return the moment for who asks, and remember that the agent has done so."""
+        """Return the moment to the caller, and remember that the agent has looked."""
         moment = self._clock.now()
         member = self._clock.members.get(get_ident())
         file = None if member is None else _file_that_asks()
@@ -254,7 +254,7 @@ _REAL: dict[str, Any] = ALARMS | {name: getattr(time, name) for name in _OF_TIME
 
 
 def _names_bound_anywhere() -> Iterator[tuple[Any, str, str]]:
-    """Return where modules that are not Python's own hold `from time import sleep` and the like."""
+    """Return where modules other than Python's own hold `from time import sleep` and the like."""
     real = {id(original): (name, original) for name, original in _REAL.items()}
     for module_name, module in list(sys.modules.items()):
         for name, function in _names_bound(module_name, module, real):
@@ -264,7 +264,7 @@ def _names_bound_anywhere() -> Iterator[tuple[Any, str, str]]:
 
 @contextmanager
 def _rebound(bound: list[tuple[Any, str, str]], owner: Any, functions: Iterable[str]) -> Iterator[None]:
-    """Replace these functions where they are held."""
+    """Replace these functions wherever they are held."""
     replaced = [(module, name, function) for module, name, function in bound if function in functions]
     for module, name, function in replaced:
         setattr(module, name, getattr(owner, function))
@@ -276,7 +276,7 @@ def _rebound(bound: list[tuple[Any, str, str]], owner: Any, functions: Iterable[
 
 
 def _file_that_asks() -> str | None:
-    """Return the file of the code that asks for the time; None where that is Python's own or ours."""
+    """Return the file of the code that asks for the time; None if it is Python's own or ours."""
     frame = sys._getframe(2)
     while frame.f_back is not None:
         module = frame.f_globals.get("__name__", "")
@@ -310,7 +310,7 @@ def _simple_queue(original: Any) -> Any:
 
 
 def _trio_run(clock_of: ClockOf) -> Callable[[Function], Function]:
-    """For `trio.run`: trio's clock for tests jumps to the next deadline when nothing else can happen."""
+    """Wrap `trio.run`: trio's clock for tests jumps to the next deadline when nothing else can happen."""
 
     def make(original: Function) -> Function:
         def run(*args: Any, **options: Any) -> Any:

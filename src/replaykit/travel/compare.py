@@ -200,8 +200,8 @@ def _increase(a: N | None, b: N | None) -> N | None:
     return b - a
 
 
+# Sorts by position; then 0 at the event's begin or 1 after it; then inner calls first; then missing events.
 _Moment: TypeAlias = tuple[int, int, int, int]
-"""Sorts by position; then 0 at the event's begin or 1 after it; then inner calls first; then missing events."""
 
 _ROLES = {
     "user": DivergenceKind.INPUT,

@@ -40,6 +40,7 @@ class SeededChance(Struct, frozen=True):
 def draw(seed: int, *subject: object) -> SeededChance:
     """Derive the random number of this subject from the seed."""
     text = "\0".join(map(str, (seed, *subject)))
+    # Not `hash`, which differs in every process.
     return SeededChance(int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()))
 
 

@@ -29,8 +29,8 @@ from replaykit.wire.api import ModelApi
 
 Fault = ToolFault | ModelFault | ContextAttack
 _JOB = re.compile(r"/~[^/]*#\d+(?=/|$)")
+# The strand, kind, name and arguments of a call.
 _Known = tuple[str, str, str, bytes | None]
-"""The strand, kind, name and arguments of a call."""
 
 
 class Chaos:
@@ -54,7 +54,7 @@ class Chaos:
         for fault, chance in self._striking(call):
             outcome = self._replacement(fault, chance, call)
             if outcome is not None:
-                injected.alter = None
+                # The first fault that replaces the answer ends the search: later ones have nothing left to change.
                 return self._answered(call, injected, fault, outcome)
             if isinstance(fault, ToolFault) and fault.mode is ToolTrouble.SLOW:
                 injected.faults += (fault.name,)
@@ -68,6 +68,7 @@ class Chaos:
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
         if call.injected is not None:
+            # The log shows an injected delay that nobody had to wait for.
             duration_s += call.injected.delay_s
         self._handler.settle(call, outcome, duration_s)
 
@@ -88,6 +89,7 @@ class Chaos:
         for index, fault in enumerate(faults):
             if not _means(fault, call):
                 continue
+            # Counted whether or not the fault strikes: `after_calls` counts calls, not faults.
             number = number_in(call.path) + self._counting.next(index, call.path)
             chance = draw(self._plan.seed, place, index, *key, occurrence)
             if number >= fault.after_calls and chance.strikes(fault.probability):

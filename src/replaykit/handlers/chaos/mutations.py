@@ -17,10 +17,10 @@ from replaykit.handlers.chaos.chance import draw
 from replaykit.model.values import Json
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+# The keys beside each key on an English keyboard.
 _NEIGHBOURS = {
     char: row[max(0, index - 1) : index] + row[index + 1 : index + 2] for row in _ROWS for index, char in enumerate(row)
 }
-"""The keys beside each key on an English keyboard."""
 _HOMOGLYPHS = str.maketrans("aceiopxyABCEHKMOPTX", "асеіорхуАВСЕНКМОРТХ")
 _ZERO_WIDTH = ("\u200b", "\u200c", "\u2060")
 _PARAPHRASES = (
@@ -86,6 +86,7 @@ class Seeded:
         """Return mutations of all kinds in turn; fewer than `count` if the input allows no more."""
         mutations: list[Mutation] = []
         seen = [agent_input]
+        # An edit may repeat another one, or leave a short input unchanged, so each mutation gets several tries.
         for number in range(count * _TRIES):
             if len(mutations) == count:
                 break

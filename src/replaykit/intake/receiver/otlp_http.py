@@ -140,6 +140,7 @@ def refused(content_type: str, status: HTTPStatus, message: str) -> ExportReply:
     return ExportReply(status=status, body=body, content_type=content_type, retry_after_s=retry_after_s)
 
 
+# Codes of google.rpc: resource exhausted, unavailable, unimplemented, permission denied; default: invalid argument.
 _CODES = {
     HTTPStatus.TOO_MANY_REQUESTS: 8,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: 8,
@@ -147,7 +148,6 @@ _CODES = {
     HTTPStatus.NOT_FOUND: 12,
     HTTPStatus.FORBIDDEN: 7,
 }
-"""Codes of google.rpc: resource exhausted, unavailable, unimplemented, permission denied; default: invalid argument."""
 
 
 def _number(field: int, value: int) -> bytes:

@@ -34,10 +34,10 @@ _IDLE_S = 75.0
 _LIGHT_BYTES = 1024 * 1024
 _TICK_S = 0.5
 _TIDY_EVERY = 120
+# The time at the end for complete requests to reach the disk.
 _WRITING_S = 10.0
-"""The time at the end for complete requests to reach the disk."""
+# The time at the end for requests and replies in transit; the rest is dropped, and was never acknowledged.
 _SENDING_S = 1.0
-"""The time at the end for requests and replies in transit; the rest is dropped, and was never acknowledged."""
 
 
 class Server:

@@ -32,8 +32,8 @@ Clean = Callable[[bytes], bytes]
 """Returns JSON text without its secrets."""
 
 _Head = tuple[str, str, str, int, int, bool, bool, tuple[int, ...]]
+# A number comes first: a list of lists that begin with a text looks like headers, which the redactor checks singly.
 _SpanContent = tuple[int, str, str, str, JsonObject, list[tuple[JsonObject, str, Json]]]
-"""A number comes first: a list of lists that begin with a text looks like headers, which the redactor checks singly."""
 
 
 class _Content(msgspec.Struct, frozen=True):

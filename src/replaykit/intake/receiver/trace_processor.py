@@ -82,8 +82,8 @@ class TraceProcessor:
         self._only_failed = only_failed
         self._on_settled = on_settled
         self._on_refused = on_refused
+        # Traces that raised an unexpected error; they are tried again after a restart.
         self._parked: set[str] = set()
-        """Traces that raised an unexpected error; they are tried again after a restart."""
         self._recent: dict[str, bool] = {}  # recent runs, and whether they failed: late spans rewrite a run
         self.totals = ReceiverTotals()
 

@@ -41,6 +41,7 @@ PUBLIC_KEY, SECRET_KEY = "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"
 
 _PAGE = 100
 _FIELDS = "core,basic,time,io,metadata,model,usage,prompt,metrics,trace_context"
+# Fields of an observation that describe its trace, with the trace's names for them.
 _TRACE_FIELDS = {
     "traceName": "name",
     "userId": "userId",
@@ -51,7 +52,6 @@ _TRACE_FIELDS = {
     "environment": "environment",
     "projectId": "projectId",
 }
-"""Fields of an observation that describe its trace, with the trace's names for them."""
 
 
 def account_of(environment: Mapping[str, str] = os.environ) -> ServiceAccount:

@@ -45,8 +45,8 @@ from replaykit.wire.json_fields import as_object, as_objects, has_text, text_in,
 _SKEW = dt.timedelta(days=1)  # between the clocks of the machines that a trace runs on
 _SHOWN_CHARS = 200
 _PAYLOADS = ("inputs", "outputs")
+# The name of the address of a payload that is stored as a whole.
 _WHOLE = "ROOT"
-"""The name of the address of a payload that is stored as a whole."""
 
 
 Run = JsonObject
@@ -91,12 +91,12 @@ class LangSmithApi:
         hint = "See its id in LangSmith, under the run's name."
         if project_id is None:
             hint += " Where the first version of the API is gone, name its project too."
-            found = None
+            run = None
         else:
-            found = self._in_project(run_id, project_id)
-        if found is None:
+            run = self._in_project(run_id, project_id)
+        if run is None:
             raise UsageError(f"LangSmith has no run {run_id!r}", hint=hint)
-        return found
+        return run
 
     def trace(self, run: Run) -> list[Run]:
         """Return the run and every run below it, with externally stored inputs and outputs that may be fetched."""

@@ -1,6 +1,6 @@
-"""Found first on the path of a recorded program's Python processes: gives way to any other, then takes part.
+"""The start-up file of a recorded program's Python processes: runs the file that it hides, then joins the run.
 
-Nothing here may stop a program that has nothing to do with ReplayKit: an interpreter that lacks it goes on alone.
+Nothing here may stop a program: an interpreter without ReplayKit continues by itself.
 """
 
 import gc
@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 
 
 def _give_way() -> None:
-    """Run the start-up file that this one stands in front of."""
+    """Run the `sitecustomize` module that this one hides."""
     here = os.path.dirname(os.path.abspath(__file__))
     others = [path for path in sys.path if os.path.abspath(path or ".") != here]
     spec = PathFinder.find_spec("sitecustomize", others)
@@ -24,14 +24,14 @@ def _give_way() -> None:
 _give_way()
 if os.environ.get("REPLAYKIT_SESSION"):
     collects_garbage = gc.isenabled()
-    gc.disable()  # what is imported here stays, and looking for garbage in it takes a fifth of this process's start
+    gc.disable()  # what is imported here stays, and collections would take a fifth of this start-up
     try:
         from replaykit.programs.process_startup import start
     except ImportError:
         pass
     else:
         start()
-        gc.freeze()  # the program's own collections need not look at it either
+        gc.freeze()  # the program's own collections can skip it too
     finally:
         if collects_garbage:
             gc.enable()

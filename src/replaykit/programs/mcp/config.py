@@ -1,11 +1,11 @@
-"""MCP configuration files, with every server led through the shim or the proxy.
+"""MCP configuration files, rewritten so that every server is behind the shim or the proxy.
 
     {"mcpServers": {…}}    .mcp.json, Claude, Cursor, Windsurf, Gemini and most others
     {"servers": {…}}       mcp.json of VS Code; in its settings below "mcp"
 
-A server with a `command` gets the shim in front of it; of one with a URL the address becomes the proxy's. Everything
-else stays as it is, and the original file is never touched. In a replay nothing is started, so what a server needs to
-start, and what it is shown to be trusted, is left out. `McpConfigs` does so for a whole program.
+A server with a `command` gets the shim in front of it; the address of one with a URL becomes the proxy's. Everything
+else stays, and the original file is never touched. A replay starts no server, so what a server needs to start, and its
+credentials, are left out. `McpConfigs` does this for a whole program.
 """
 
 from __future__ import annotations
@@ -41,43 +41,43 @@ _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])')
 _BOM = "\ufeff"
 _UNKNOWN = "http://unknown/mcp"
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")  # what every client leaves as it is in a path
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]")  # clients leave these characters unescaped in a path
 
 
 class HttpServer(Struct, frozen=True, kw_only=True):
-    """A server that is reached through the proxy."""
+    """A server behind the proxy."""
 
     upstream: str
     """Its name in the paths of the proxy."""
     name: str
-    """Its name in the configuration: what its tools are called by."""
+    """Its name in the configuration, which prefixes its tools."""
     address: str
-    """Scheme, host and port behind the proxy, and nothing secret; the path stays the same."""
+    """Scheme, host and port behind the proxy, without secrets; the path stays the same."""
     path: str = ""
     """The path of its MCP endpoint."""
 
 
 class RewrittenConfig(Struct, frozen=True, kw_only=True):
-    """A configuration file for the program that is recorded or replayed."""
+    """A configuration file for the recorded or replayed program."""
 
     file: Path
     """The path it was written to."""
     stdio: tuple[str, ...] = ()
-    """The names of the servers that have the shim in front of them."""
+    """The names of the servers behind the shim."""
     http: tuple[HttpServer, ...] = ()
     unrewritten: tuple[str, ...] = ()
-    """Servers left unchanged, because their address is unknown: they are not recorded."""
+    """Servers with unknown addresses, which are left unchanged and not recorded."""
 
 
 def rewrite_config(
     file: Path, session: Path, *, mode: Mode, proxy: str, known: Iterable[HttpServer] = ()
 ) -> RewrittenConfig:
-    """Write the configuration that a program is to be given instead of this one, below the session's directory.
+    """Write a configuration for the program instead of this one, below the session's directory.
 
-    `proxy` is its address, such as `http://127.0.0.1:40123`; the caller tells the proxy of the servers in `http`.
-    `known` are the servers that it was told of already.
+    `proxy` is its address, such as `http://127.0.0.1:40123`; the caller adds the servers in `http` to its upstreams.
+    `known` are servers that it already has.
     """
-    config = checked_config(file) if mode is Mode.RECORD else read_config(file)  # a program may do without them later
+    config = checked_config(file) if mode is Mode.RECORD else read_config(file)  # a replay may have lost its servers
     servers = _ConfigRewriter(session, mode, proxy, known)
     for group in _groups(config):
         servers.rewrite(group)
@@ -93,7 +93,7 @@ def rewrite_config(
 
 
 def checked_config(file: Path) -> JsonObject:
-    """The configuration in a file; an `InvalidFile` where no server is in it."""
+    """Return the configuration in a file; raise `InvalidFile` if it contains no server."""
     config = read_config(file)
     for group in _groups(config):
         for entry in group.values():
@@ -103,7 +103,7 @@ def checked_config(file: Path) -> JsonObject:
 
 
 def read_config(file: Path) -> JsonObject:
-    """The JSON object in a file; comments and trailing commas are read over."""
+    """Return the JSON object in a file, ignoring comments and trailing commas."""
     try:
         text = file.read_text(encoding="utf-8").removeprefix(_BOM)
     except (OSError, UnicodeDecodeError) as error:
@@ -119,7 +119,7 @@ def read_config(file: Path) -> JsonObject:
 
 
 class _ConfigRewriter:
-    """The servers of one configuration on their way through shim and proxy."""
+    """Rewrites the servers of one configuration."""
 
     def __init__(self, session: Path, mode: Mode, proxy: str, known: Iterable[HttpServer]) -> None:
         self._session = session.absolute()
@@ -131,7 +131,7 @@ class _ConfigRewriter:
         self.unrewritten: list[str] = []
 
     def rewrite(self, group: JsonObject) -> None:
-        """Put something else into the place of each server in a map."""
+        """Replace each server in a map."""
         for name, entry in group.items():
             if _has_command(entry):
                 group[name] = self._with_shim(name, entry)
@@ -146,7 +146,7 @@ class _ConfigRewriter:
             words += arguments
         if self._mode is Mode.REPLAY:
             words = words[:1]
-        # -P: a file in the directory that the client starts servers in must not stand in for a module.
+        # -P: a file in the server's working directory must not shadow a module.
         shim = ["-P", "-m", "replaykit", "mcp", f"--name={name}", f"--session={self._session}", "--", *words]
         rewritten = dict(self._without_live_keys(entry))
         if isinstance(command, list):
@@ -165,17 +165,17 @@ class _ConfigRewriter:
         if url is None and self._mode is Mode.RECORD:
             self.unrewritten.append(name)
             return entry
-        url = url or urlsplit(_UNKNOWN)  # what the recording says of it is found by its name alone
+        url = url or urlsplit(_UNKNOWN)  # a replay finds the recorded server by name alone
         user, at, host = url.netloc.rpartition("@")
         server = self._server(name, f"{url.scheme}://{host}", url.path)
         place, rest = self._proxy, url.path
-        if self._mode is Mode.RECORD:  # what the client makes of these is its own affair
+        if self._mode is Mode.RECORD:  # credentials and query are passed on unchanged
             place = place.replace("://", f"://{user}{at}", 1)
             rest += f"?{url.query}" if url.query else ""
         return {**self._without_live_keys(entry), key: f"{place}/{server.upstream}{rest}"}
 
     def _server(self, name: str, address: str, path: str) -> HttpServer:
-        """The server at that place: one that is known already, or else another one."""
+        """Return the server at that place: a known one, or else a new one."""
         before = [*self._known, *self.http]
         for server in before:
             if (server.name, server.address, server.path) == (name, address, path):
@@ -199,7 +199,7 @@ class _ConfigRewriter:
 
 
 def _groups(config: JsonObject) -> Iterator[JsonObject]:
-    """Every map of servers in a configuration, those of single projects as well."""
+    """Yield every map of servers in a configuration, including those of single projects."""
     places: list[Json] = [config, config.get("mcp")]
     if isinstance(projects := config.get("projects"), dict):
         places += projects.values()
@@ -214,7 +214,7 @@ def _has_command(entry: Json) -> bool:
 
 
 def _url_key(entry: Json) -> str:
-    """The member that holds the URL of a server; nothing where there is none."""
+    """Return the key that holds a server's URL; empty if there is none."""
     for key in _URLS:
         if isinstance(entry, dict) and isinstance(entry.get(key), str):
             return key
@@ -223,8 +223,8 @@ def _url_key(entry: Json) -> str:
 
 def _address(text: str) -> SplitResult | None:
     """Return the parsed URL; None if its address is unknown."""
-    # With the variables of the environment in it, as the program would read it.
-    resolved = _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2] or found[0], text)
+    # Environment variables are expanded as the program would do it.
+    resolved = _VARIABLE.sub(lambda match: os.environ.get(match[1]) or match[2] or match[0], text)
     try:
         url = urlsplit(resolved)
         _ = url.port
@@ -234,11 +234,11 @@ def _address(text: str) -> SplitResult | None:
     return url if is_known else None
 
 
-def _blank_out(found: re.Match[str]) -> str:
-    """Strings as they are; of anything else only the line ends, so that errors name the right line."""
-    if found[0].startswith('"'):
-        return found[0]
-    return "\n" * found[0].count("\n") or " "
+def _blank_out(match: re.Match[str]) -> str:
+    """Keep strings; of anything else keep only the line ends, so that errors name the right line."""
+    if match[0].startswith('"'):
+        return match[0]
+    return "\n" * match[0].count("\n") or " "
 
 
 FACT = "mcp"
@@ -246,11 +246,11 @@ FACT = "mcp"
 
 
 class McpConfigs(Struct, frozen=True, kw_only=True):
-    """A program's MCP configuration files; called, it makes the launch extension for their servers."""
+    """A program's MCP configuration files; calling it makes the launch extension for their servers."""
 
     files: tuple[Path, ...]
     in_place: bool = False
-    """The program looks for them where they are."""
+    """True if the program reads the files in their places."""
     warn: Callable[[str], None] = to_stderr
 
     @property
@@ -263,7 +263,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The command-line options a replay needs; the rest is in the recording."""
+        """The command-line options that a replay needs in addition to the recording."""
         named = tuple(word for file in self.files for word in ("--mcp-config", str(file)))
         if self.in_place:
             return (*named, "--mcp-config-in-place")
@@ -272,7 +272,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
         return named
 
     def _local_paths(self) -> list[str]:
-        """The files below the working directory, by their paths from there."""
+        """Return the files below the working directory, as relative paths."""
         directory = os.path.realpath(os.curdir)
         paths = []
         for file in self.files:
@@ -283,11 +283,11 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def were_asked(run: TraceRun) -> bool:
-        """True when any server was used."""
+        """True if any server was used."""
         return any(map(is_mcp_event, run.events))
 
     def __call__(self, plan: ProgramPlan, world: World | None, directory: Path) -> LaunchExtension:
-        """Write the files that the program is given."""
+        """Write the files for the program."""
         rewritten = self._rewritten(plan, directory, Mode.RECORD if asks_servers(plan, world) else Mode.REPLAY)
         by_upstream: dict[str, HttpServer] = {}
         for config in rewritten.values():
@@ -315,7 +315,7 @@ class McpConfigs(Struct, frozen=True, kw_only=True):
         )
 
     def _rewritten(self, plan: ProgramPlan, directory: Path, mode: Mode) -> dict[Path, RewrittenConfig]:
-        # Names that other upstreams have are taken.
+        # The names of other upstreams are taken.
         known = [HttpServer(upstream=name, name="", address="") for name in plan.upstreams]
         rewritten: dict[Path, RewrittenConfig] = {}
         for file in self.files:

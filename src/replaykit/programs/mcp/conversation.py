@@ -1,7 +1,7 @@
-"""One client and one server, whatever carries their messages.
+"""One connection of a client with a server, over any transport.
 
 Each request of the client is a call at the seam. A request that the handler lets through goes to the server, and `live`
-records what comes of it. A request that the handler answers gets a playback, and needs no server.
+records its outcome. A request that the handler answers gets a playback and needs no server.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from replaykit.programs.mcp.playback import AnswerPlayback, MessageSink, Recorde
 from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession, Scope, pending_call
 
 ScheduleLater = Callable[[float, Callable[[], None]], object]
-"""Do something after so many seconds, while everything else goes on."""
+"""Schedules a function after so many seconds, without blocking."""
 
 
 def run_later(seconds: float, do: Callable[[], None]) -> None:
-    """Do it in a thread of its own."""
+    """Call a function later, in a thread of its own."""
     timer = threading.Timer(seconds, do)
     timer.daemon = True
     timer.start()
@@ -69,7 +69,7 @@ class McpConversation:
         self.aside = aside
         self.live = PendingRequests(server, session)
         self.gone: int | None = None
-        """In a replay: the exit code of the server, where it has ended."""
+        """In a replay: the exit code of the server, once it has ended."""
         self._server = server
         self._session = session
         self._has_server = has_server
@@ -77,7 +77,7 @@ class McpConversation:
         self._recorded_server = recorded_server or RecordedServer(server)
         self._lock = threading.RLock()
         self._playbacks: dict[bytes, AnswerPlayback] = {}
-        # What the server says on its own, once the client is ready for it.
+        # Messages that the server sends on its own, once the client is ready for them.
         self._deferred: deque[AnswerPlayback] = deque()
 
     def begin(self) -> None:
@@ -87,7 +87,7 @@ class McpConversation:
             self._release()
 
     def from_client(self, message: Message, sink: MessageSink) -> bool:
-        """Take a message of the client; True when it is to be passed on to the server."""
+        """Handle a message of the client; return True if it is to be forwarded to the server."""
         with self._lock:
             if is_request(message):
                 return self._request(message, sink)
@@ -114,20 +114,20 @@ class McpConversation:
             return max((_pause_of(request.call) for request in pending), default=0.0)
 
     def garbage(self, who: str, text: bytes) -> None:
-        """Something came that is no message at all."""
+        """Note input that is not a message."""
         with self._lock:
             verb = "hears" if who == CLIENT else "says"
             self.live.note(f"{verb} what is no message", text.decode("utf-8", "backslashreplace"))
 
     def cancel(self, request_id: Json) -> None:
-        """The client does not wait any longer for an answer that is being given."""
+        """Cancel an answer that the client no longer waits for."""
         with self._lock:
             if playback := self._playbacks.pop(id_key(request_id), None):
                 playback.cancel()
 
     def end(self, error: ErrorInfo | None = None, *, server_first: bool = False) -> None:
-        """The connection is over: with an error what is under way ended in it; it was closed by the client or by a
-        server that went first."""
+        """Note the end of the connection: pending requests end with the error. The client closed it, or with
+        `server_first` the server."""
         with self._lock:
             if error is not None and server_first:
                 self.live.server_ended(error)
@@ -135,12 +135,12 @@ class McpConversation:
                 self.live.end(error)
 
     def is_drained(self) -> bool:
-        """True when every recorded answer has been given."""
+        """True if every recorded answer was given."""
         return self._recorded_server.is_drained()
 
     def _request(self, request: Message, sink: MessageSink) -> bool:
         self._release()
-        if request["method"] == PING:  # whether the other side is there says nothing of what it does
+        if request["method"] == PING:  # pings are not part of a recording
             if self._has_server:
                 self.live.pinged(CLIENT, request)
             else:
@@ -162,8 +162,8 @@ class McpConversation:
         return False
 
     def _answer(self, call: PendingCall, method: str) -> CallAnswer | None:
-        """The handler's answer; what only describes the server may be asked more often than it was recorded."""
-        # Clients ask for lists of tools as often as they like, and after a reconnect all over again.
+        """Return the handler's answer; requests that only describe the server may be repeated."""
+        # Clients list tools as often as they like, and again after each reconnect.
         again = self._recorded_server.repeatable_answer(call)
         if again is not None:
             self._recorded_server.report(f"`{call.name}` was asked again: the last answer was repeated", "repeated")
@@ -197,13 +197,13 @@ class McpConversation:
         playback = AnswerPlayback(self._recorded_server, call.name, steps, sink=sink, aside=self.aside, request=request)
 
         def at_end() -> None:
-            if answer.complete:  # otherwise it can still be given up
+            if answer.complete:  # an incomplete one can still be cancelled
                 self._playbacks.pop(key, None)
             send_answer(answer, request, call.kind, sink)
             self.gone = exit_code_of(answer) if self.gone is None else self.gone
             if isinstance(recorded, Call):
                 self._follow(recorded.seq, call.seq)
-            if request["method"] != "initialize":  # after that the client speaks first
+            if request["method"] != "initialize":  # after that, it is the client's turn
                 self._release()
 
         playback.at_end = at_end
@@ -246,7 +246,7 @@ class McpConversation:
         self._deferred.append(playback)
 
     def _say_again(self, recorded: Call, parent: int | None) -> None:
-        """Record that a message that no client asked for was sent again."""
+        """Record that an unsolicited message was sent again."""
         scope = Scope(self._session, path=recorded.path, parent=parent)
         self._logged(pending_call(EXCHANGE, recorded.name, bytes(recorded.request_json), scope, time.time()), recorded)
         self._recorded_server.mark_served(recorded)
@@ -257,20 +257,18 @@ class McpConversation:
 
 
 def _recorded(call: PendingCall, answer: CallAnswer | None) -> CallAnswer | None:
-    """The answer that was on the tape, where a fault made another one of it."""
+    """Return the answer from the tape, even if a fault replaced it."""
     if call.injected is None or call.injected.instead_of is None:
         return answer
     return call.injected.instead_of
 
 
 def _pause_of(call: PendingCall) -> float:
-    if call.injected is None:
-        return 0.0
-    return call.injected.wait_s
+    return 0.0 if call.injected is None else call.injected.wait_s
 
 
 def _steps_of(call: Call, server: str) -> Iterator[Json]:
-    """Yield a message that the server sent on its own as steps of a playback."""
+    """Yield an unsolicited message of the server as steps of a playback."""
     verb, _, method = call.name.removeprefix(f"MCP {server} ").partition(" ")
     params = {"params": call.arguments} if call.arguments else {}
     if verb == "says":

@@ -1,11 +1,11 @@
 """MCP over HTTP: one endpoint, as a function from a request to a reply.
 
-Streamable HTTP: POST brings messages, and is answered with JSON or a stream of events; GET opens a stream for what the
-server says on its own; DELETE ends a session. The older transport (a stream that names an address, and answers what is
-posted there) is a conversation whose only outlet is the stream.
+Streamable HTTP: POST carries messages, and is answered with JSON or a stream of events; GET opens a stream for the
+server's own messages; DELETE ends a session. In the older transport, a stream names an address, and everything goes to
+that stream, including the answers to messages posted there.
 
-Session ids are never written down: in a recording the server's own pass through, in a replay each handshake gets a new
-one. Where a client resumes a stream, that is passed on; a replay answers whole, so there is nothing to resume.
+Session ids are never stored: a recording passes the server's own on, and a replay gives each handshake a new one.
+Resuming a stream is passed on; a replay sends complete answers, so there is nothing to resume.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SESSION_ID, VERSION = "mcp-session-id", "mcp-protocol-version"
 
 
 def speaks_mcp(request: HttpRequest) -> bool:
-    """True when a request looks like one to an MCP endpoint, by the headers that the protocol demands."""
+    """True if a request is for an MCP endpoint, judging by the headers that the protocol requires."""
     if request.header(SESSION_ID) or request.header(VERSION):
         return True
     accepts = request.header("accept")
@@ -50,7 +50,7 @@ class McpHttpSession:
     def __init__(self, shim: McpEndpoint) -> None:
         self.stream = MessageStream()
         self.is_old = False
-        """True for the older transport: the stream is its only outlet."""
+        """True for the older transport, in which everything goes to the stream."""
         self.conversation = McpConversation(
             shim.server,
             shim.session,
@@ -62,11 +62,11 @@ class McpHttpSession:
 
 
 class McpEndpoint:
-    """An MCP server that speaks HTTP, recorded or replayed.
+    """An MCP server over HTTP, recorded or replayed.
 
-    `upstream` does a request for real; without it nothing is, and `recorded_server` has what was recorded.
-    `map_address` gives the address by which a client reaches one of the server's; without it the paths are the same.
-    `as_sent` is False where faults may change what the server says: then its streams are passed on event by event.
+    `upstream` sends requests for real; without it, `recorded_server` answers. `map_address` maps addresses of the
+    server to those for clients; by default only the path is kept. `as_sent` is False if faults may change the server's
+    messages: its streams are then passed on event by event.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class McpEndpoint:
         self._ended: set[str] = set()
 
     async def answer(self, request: HttpRequest) -> McpReply:
-        """The reply to a request whose URL is the server's own."""
+        """Return the reply to a request whose URL is the server's own."""
         if request.method == "POST":
             return await self._post(request)
         if request.method == "GET" and EVENTS in request.header("accept"):
@@ -103,11 +103,11 @@ class McpEndpoint:
         return empty_reply(405)
 
     def knows(self, request: HttpRequest) -> bool:
-        """True for an address of the older transport that a stream has named."""
+        """True for an address of the older transport that a stream has announced."""
         return request.url in self._sessions
 
     def end(self) -> None:
-        """Nothing more comes: what is under way stays without an answer."""
+        """End all sessions; pending requests stay unanswered."""
         busy = self._relay.busy if self._relay else ()
         for mcp_session in [*self._sessions.values(), *busy]:
             mcp_session.conversation.end()
@@ -154,7 +154,7 @@ class McpEndpoint:
         return McpReply(status=200, headers=headers, chunks=chunks)
 
     async def _older_stream(self, request: HttpRequest, mcp_session: McpHttpSession) -> AsyncGenerator[bytes, None]:
-        """First where to post, then everything that the server says."""
+        """Yield the address to post to, then all messages of the server."""
         separator = "&" if "?" in request.url else "?"
         address = f"{request.url}{separator}session={secrets.token_hex(16)}"
         mcp_session.is_old = True
@@ -170,7 +170,7 @@ class McpEndpoint:
         return reply
 
     def _session_of(self, request: HttpRequest) -> McpHttpSession | None:
-        """The session that a request is part of; None when it has ended. Whose id is not known here began elsewhere."""
+        """Return the session of a request; None if it has ended. An unknown id is of a session that began elsewhere."""
         key = request.header(SESSION_ID)
         if not key:
             return self._sessions.get(request.url) or McpHttpSession(self)
@@ -190,7 +190,7 @@ class McpEndpoint:
             mcp_session.conversation.end()
 
     def _session_header(self, requests: list[Message], mcp_session: McpHttpSession) -> tuple[tuple[str, str], ...]:
-        """A new session id for a handshake, unless the recorded server gave none."""
+        """Return a new session id for a handshake, unless the recorded server used none."""
         if not any(request["method"] == "initialize" for request in requests) or self._is_stateless():
             return ()
         key = secrets.token_hex(16)
@@ -198,7 +198,7 @@ class McpEndpoint:
         return ((SESSION_ID, key),)
 
     def _is_stateless(self) -> bool:
-        """Return True when the recorded server gave no session ids: then its clients do not send any."""
+        """Return True if the recorded server gave no session ids: then its clients do not send any."""
         wires = [call.wire for call in self.recorded_server.handshakes() if call.wire is not None]
         return bool(wires) and not any(dict(wire.headers).get(SESSION_ID) for wire in wires)
 

@@ -1,4 +1,4 @@
-"""HTTP exchanges with a real MCP server: passed on as they are, and what they say written down."""
+"""HTTP exchanges with a real MCP server: passed on unchanged, and recorded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from replaykit.programs.mcp.http_endpoint import McpHttpSession
 
 SendToServer: TypeAlias = Callable[[HttpRequest], Awaitable[McpReply]]
-"""Does a request for real; an OSError when there is no response, or when its chunks break off."""
+"""Sends a request for real; raises OSError if there is no response, or its chunks break off."""
 
 _EVENT_ID = re.compile(rb"(?:^|[\r\n])id:")
 _KEPT_CHARS = 4000
@@ -40,7 +40,7 @@ _INFLATE = {"gzip": 47, "deflate": 15}
 
 
 class McpHttpRelay:
-    """Between clients and one server."""
+    """Relays between clients and one server."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class McpHttpRelay:
         self.upstream = upstream
         self._as_sent = as_sent
         self.busy: set[McpHttpSession] = set()
-        """Sessions with requests under way."""
+        """Sessions with pending requests."""
         self._map_address = map_address
         self._register = register
 
     async def post(
         self, request: HttpRequest, mcp_session: McpHttpSession, requests: list[Message], also: Sequence[Message] = ()
     ) -> McpReply:
-        """Pass messages on, and write down what is answered to the requests among them. What was answered here to
-        others of the same batch is given along."""
+        """Forward messages, and record the answers to the requests among them. `also` are answers to others of the same
+        batch."""
         live = mcp_session.conversation.live
         calls = list(filter(None, map(live.find, requests)))
         if not calls:
@@ -81,7 +81,7 @@ class McpHttpRelay:
             raise
 
     async def get(self, request: HttpRequest, mcp_session: McpHttpSession, *, is_new: bool) -> McpReply:
-        """Pass on a stream of what the server says on its own."""
+        """Pass on a stream with the server's own messages."""
         reply = await self.upstream(request)
         if reply.status != 200 or not reply.header("content-type").startswith(EVENTS):
             return reply
@@ -99,7 +99,7 @@ class McpHttpRelay:
         calls: list[PendingRequest],
         also: Sequence[Message],
     ) -> McpReply:
-        if _wants_credentials(reply):  # it never reached the server, and no replay will ask for them
+        if _wants_credentials(reply):  # it never reached the server, and a replay needs no credentials
             for call in calls:
                 mcp_session.conversation.live.forget(call)
             self.busy.discard(mcp_session)
@@ -126,7 +126,7 @@ class McpHttpRelay:
         calls: list[PendingRequest],
         also: Sequence[Message],
     ) -> bytes | None:
-        """Record a whole body: JSON-RPC, or else an HTTP error. Return another body if the client is to get one."""
+        """Record a whole body: JSON-RPC or an HTTP error. Return another body if a fault or a batch changes it."""
         messages = messages_in(body)
         if len(calls) == 1 and len(messages) == 1 and messages[0].get("id") is None and "error" in messages[0]:
             messages = [{**messages[0], "id": calls[0].request["id"]}]  # refused before its id was read
@@ -144,7 +144,7 @@ class McpHttpRelay:
     async def _events(
         self, reply: McpReply, mcp_session: McpHttpSession, calls: list[PendingRequest], also: Sequence[Message]
     ) -> AsyncGenerator[bytes, None]:
-        """The events of an answer; a stream whose events have ids may go on elsewhere."""
+        """Yield the events of an answer; a stream whose events have ids may be resumed elsewhere."""
         inside = calls[0] if len(calls) == 1 else None
         resumable = False
         error: ErrorInfo | None = server_gone_error()
@@ -158,7 +158,7 @@ class McpHttpRelay:
         except OSError:
             raise
         except BaseException:
-            error = None  # the client has gone
+            error = None  # the client is gone
             raise
         finally:
             if resumable:
@@ -175,7 +175,7 @@ class McpHttpRelay:
     async def _recorded_chunks(
         self, reply: McpReply, mcp_session: McpHttpSession, *, inside: PendingRequest | None = None, aside: bool = False
     ) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """Record what a stream says; yield the text of each chunk, and the bytes that the client is sent for it."""
+        """Record a stream; yield the text of each chunk, and the bytes to send for it."""
         splitter, decode = SseSplitter(), _decoder(reply)
         chunks = reply.chunks if self._as_sent else whole_events(reply.chunks, decode)
         async for chunk in chunks:
@@ -186,7 +186,7 @@ class McpHttpRelay:
     async def _sse_transport(
         self, request: HttpRequest, reply: McpReply, mcp_session: McpHttpSession
     ) -> AsyncGenerator[bytes, None]:
-        """Pass on the stream of the older transport. Its first event names the address to post to, which is mapped."""
+        """Pass on the stream of the older transport, with the address in its first event mapped."""
         splitter, decode = SseSplitter(), _decoder(reply)
         error: ErrorInfo | None = server_gone_error()
         try:
@@ -223,7 +223,7 @@ class McpHttpRelay:
 def _record_frame(
     frame: Frame, mcp_session: McpHttpSession, inside: PendingRequest | None = None, *, aside: bool = False
 ) -> bytes | None:
-    """Record an event of the server; return the data that replaces it if a fault changes it, else None."""
+    """Record an event of the server; return its new data if a fault changes it, else None."""
     if not frame.data.strip():
         return None  # an event that only carries an id
     messages = messages_in(frame.data)
@@ -254,7 +254,7 @@ def _without_length(reply: McpReply) -> tuple[tuple[str, str], ...]:
 
 
 def _decoder(reply: McpReply) -> Callable[[bytes], bytes]:
-    """Bytes as they came → what they say; as they are where the encoding is not known here."""
+    """Return a function that decompresses chunks; the identity for an unknown encoding."""
     bits = _INFLATE.get(reply.header("content-encoding").lower())
     if bits is None:
         return lambda data: data

@@ -1,6 +1,6 @@
-"""Replies over HTTP, and the messages on their way into them.
+"""Replies over HTTP, and the messages in them.
 
-Streams of events whose data may be changed on the way are cut into whole events; all else is passed on byte for byte.
+Streams whose data may change are cut into whole events; everything else is passed on byte for byte.
 """
 
 from __future__ import annotations
@@ -25,34 +25,30 @@ class McpReply(Struct, frozen=True, kw_only=True):
     """A response. Close its chunks (`aclose`) unless you read them to the end."""
 
     status: int
-    """0: there is no response, and the connection breaks off."""
+    """0 for no response: the connection breaks off."""
     headers: Headers = ()
     chunks: AsyncGenerator[bytes, None]
     """May end in an OSError: the connection breaks off there."""
 
     def header(self, name: str) -> str:
-        """The first value of a header, by its name in small letters."""
+        """Return the first value of a header, given its name in lower case."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 
 async def chunks_of(*chunks: bytes) -> AsyncGenerator[bytes, None]:
-    """Chunks that are there already."""
     for chunk in chunks:
         yield chunk
 
 
 def json_reply(value: Json, headers: Headers = (), *, status: int = 200) -> McpReply:
-    """A reply of one JSON value."""
     return McpReply(status=status, headers=(("content-type", JSON), *headers), chunks=chunks_of(dump(value)))
 
 
 def empty_reply(status: int, headers: Headers = ()) -> McpReply:
-    """A reply without a body."""
     return McpReply(status=status, headers=headers, chunks=chunks_of())
 
 
 def event(data: bytes, name: str = "message") -> bytes:
-    """One server-sent event."""
     lines = b"".join(b"data: %s\n" % line for line in data.split(b"\n"))
     return b"event: %s\n%s\n" % (name.encode(), lines)
 
@@ -77,11 +73,11 @@ class MessageStream:
         self._changed.set()
 
     def is_done(self) -> bool:
-        """Return True when no more messages will come."""
+        """Return True if no more messages will come."""
         return False
 
     async def events(self, closed: Callable[[], None] = lambda: None) -> AsyncGenerator[bytes, None]:
-        """Yield the messages as they come; `closed` is called when the client leaves, or the stream ends."""
+        """Yield messages as they come; `closed` is called when the client leaves or the stream ends."""
         try:
             while True:
                 while self._messages:
@@ -97,12 +93,12 @@ class MessageStream:
 
 
 class PostReply(MessageStream):
-    """The answers to posted requests, and the messages on the way to them."""
+    """The answers to posted requests, and the messages before them."""
 
     def __init__(self, requests: Sequence[Message], *, is_batch: bool) -> None:
         super().__init__()
         self.waiting = {id_key(request["id"]): request["id"] for request in requests}
-        """The requests that have no answer yet."""
+        """The requests without an answer."""
         self._is_batch = is_batch
         self._refused: tuple[int, str, str] | None = None
 
@@ -124,7 +120,7 @@ class PostReply(MessageStream):
         return not self.waiting
 
     def take_messages(self) -> list[Message]:
-        """Return and remove the messages that are waiting."""
+        """Return and remove the waiting messages."""
         messages = list(self._messages)
         self._messages.clear()
         return messages
@@ -136,7 +132,7 @@ class PostReply(MessageStream):
             return McpReply(status=status, headers=(("content-type", content_type),), chunks=chunks_of(body.encode()))
         if self._broken and not self._messages:
             return empty_reply(0)
-        if self.is_done() and not self._messages:  # given up in the batch that it came in
+        if self.is_done() and not self._messages:  # cancelled within its own batch
             return empty_reply(202, headers)
         if self.is_done() and all(map(is_response, self._messages)):
             return json_reply(list(self._messages) if self._is_batch else self._messages[0], headers)
@@ -151,19 +147,19 @@ _DATA = re.compile(rb"(?:^|(?<=[\r\n]))data(?::[^\r\n]*)?(?:\r\n|\r|\n|$)")
 async def whole_events(
     chunks: AsyncGenerator[bytes, None], decode: Callable[[bytes], bytes]
 ) -> AsyncGenerator[bytes, None]:
-    """The same bytes, each time one event with the line that ends it; at last what has no end."""
+    """Yield the same bytes, one whole event at a time, and an unfinished rest at the end."""
     rest = b""
     async for chunk in chunks:
         rest += decode(chunk)
-        while found := _END.search(rest):
-            yield rest[: found.end()]
-            rest = rest[found.end() :]
+        while match := _END.search(rest):
+            yield rest[: match.end()]
+            rest = rest[match.end() :]
     if rest:
         yield rest
 
 
 def with_data(event: bytes, replacements: Sequence[bytes | None]) -> bytes:
-    """An event with other data, where there is any; its id and name stay."""
+    """Return an event with other data, if there is any; id and name stay."""
     for data in replacements:
         if data is not None:
             fields = _DATA.sub(b"", event).strip(b"\r\n")

@@ -1,4 +1,4 @@
-"""MCP servers that speak HTTP, answered for: by a loopback server in front of one, or by the proxy."""
+"""MCP servers over HTTP: a loopback server in front of one, or endpoints of the proxy."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from replaykit.seam.http.response import header_pairs
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LARGEST = 1 << 30
 _MADE_ANEW = ("content-length", "accept-encoding")
-_SAME_AGAIN = (307, 308)  # redirects of the request as it is
+_SAME_AGAIN = (307, 308)  # redirects that repeat the request
 _STEPS = 5
 
 
 def server_sender(do: SendRequest) -> SendToServer:
-    """Requests done for real, by `UpstreamClient.ask`."""
+    """Return a function that sends requests for real, through `UpstreamClient.send`."""
 
     async def send(request: HttpRequest) -> McpReply:
         headers = [pair for pair in end_to_end_headers(request.headers) if pair[0].lower() not in _MADE_ANEW]
@@ -48,7 +48,7 @@ def server_sender(do: SendRequest) -> SendToServer:
                 answer = await do(request.method, url, [*headers, ("accept-encoding", "identity")], request.body)
             except aiohttp.ClientError as error:
                 raise ConnectionError(str(error)) from error
-            # A client would refuse to follow from here to the server, which to it is another one.
+            # The client would refuse to follow: for it, the redirect leads to another server.
             onward = _redirect_target(url, answer) if steps_left else None
             if onward is None:
                 break
@@ -74,7 +74,7 @@ def _redirect_target(url: URL, answer: UpstreamResponse) -> URL | None:
 
 
 async def send_reply(request: web.BaseRequest, reply: McpReply) -> web.StreamResponse:
-    """Send a reply to the client; one that breaks off breaks off the connection."""
+    """Send a reply to the client; if it breaks off, so does the connection."""
     response = web.StreamResponse(status=reply.status or 502, headers=aiohttp_headers(reply.headers))
     try:
         if not reply.status:
@@ -106,10 +106,10 @@ class HttpShim:
         await self.serve(port, ready, stopped)
 
     async def serve(self, port: int, ready: Callable[[str], None], stopped: asyncio.Event) -> None:
-        """Serve until it is stopped."""
+        """Serve until `stopped` is set."""
         app = web.Application(client_max_size=_LARGEST)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        # Without cancellation nobody would notice that a client has left a silent stream.
+        # Without cancellation, a client that leaves a silent stream would go unnoticed.
         runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         upstreams = UpstreamClient()
         self._upstream = server_sender(upstreams.send)
@@ -143,10 +143,10 @@ class HttpShim:
 
 
 async def route_request(endpoint: McpEndpoint, request: HttpRequest, path: str, upstream: SendToServer) -> McpReply:
-    """The reply to a request to a server that speaks MCP at this path, and may have other pages."""
+    """Return the reply to a request to a server with MCP at this path, and maybe other pages."""
     if urlsplit(request.url).path == path or speaks_mcp(request) or endpoint.knows(request):
         return await endpoint.answer(request)
-    # Such as where to get a token: nobody's business here, and in a replay none is needed.
+    # Other pages, such as those for a token, are not recorded, and a replay needs none.
     if endpoint.has_server:
         return await upstream(request)
     return empty_reply(404)
@@ -163,7 +163,7 @@ async def _chunks(answer: UpstreamResponse) -> AsyncGenerator[bytes, None]:
 
 
 def is_local_request(request: web.BaseRequest) -> bool:
-    """A page in a browser can post to loopback, but not under one of its names."""
+    """Refuse pages in a browser: they can post to loopback, but not under one of its names."""
     origin = request.headers.get("origin")
     hosts = [urlsplit(f"//{request.host}").hostname, urlsplit(origin).hostname if origin else "localhost"]
     return all(host in _LOOPBACK for host in hosts)
@@ -176,13 +176,13 @@ def endpoints_of(
     world: World | None,
     upstream: SendToServer,
 ) -> dict[str, McpEndpoint]:
-    """An endpoint for each server, by the name of its upstream; in the replay of a recording none of them is real."""
+    """Return an endpoint for each server, by upstream; a replay of a recording asks no real server."""
     real = upstream if asks_servers(plan, world) else None
     recorded = [] if world is None else calls_of_process(world, process_log.name)
     recorded_servers: dict[str, RecordedServer] = {}
     endpoints = {}
     for server in servers:
-        # Servers of one name are one server in a recording, wherever they are.
+        # A recording knows servers by name, wherever they are.
         if server.name not in recorded_servers:
             recorded_servers[server.name] = RecordedServer(server.name, recorded, process_log.add_deviation)
         endpoints[server.upstream] = McpEndpoint(
@@ -206,14 +206,14 @@ def proxied_servers(
 
 
 class ProxiedServer(Struct):
-    """One server, answered for by the proxy."""
+    """One server behind the proxy."""
 
     _endpoint: McpEndpoint
     _path: str
     _upstream: SendToServer
 
     async def answer(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
-        """The response to a request; `url` is the server's own."""
+        """Answer a request; `url` is the server's own."""
         if not is_local_request(request):
             raise ProxyRefusal(FORBIDDEN, "this proxy answers to its own machine only")
         http_request = HttpRequest(
@@ -224,10 +224,10 @@ class ProxiedServer(Struct):
         )
         try:
             reply = await route_request(self._endpoint, http_request, self._path, self._upstream)
-        except OSError:  # a server that is not there is told as that, and by no status that nobody sent
+        except OSError:  # the client sees a dropped connection, not a status that nobody sent
             return drop_connection(request)
         return await send_reply(request, reply)
 
     def end(self) -> None:
-        """End requests in progress without an answer."""
+        """End pending requests without an answer."""
         self._endpoint.end()

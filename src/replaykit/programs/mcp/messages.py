@@ -1,18 +1,18 @@
-"""JSON-RPC messages, and the calls at the seam that they are.
+"""JSON-RPC messages, and the calls at the seam that they become.
 
     tools/call            a tool_call `<server>.<tool>` with the tool's arguments
     any other request     an exchange `MCP <server> <method>` with its parameters
-    on the way to it      one exchange `MCP <server> meanwhile` inside the call: its items are what else was said
-    outside of any call   an exchange `MCP <server> asks <method>` or `MCP <server> says <method>`: the server began
+    on the way to it      one exchange `MCP <server> meanwhile` inside the call: its items are the other messages
+    outside of any call   an exchange `MCP <server> asks <method>` or `MCP <server> says <method>` of the server's own
 
-What varies from one client to the next is no part of a call: `_meta`, and in a handshake what the client says of
-itself. Messages on the way to an answer are items:
+What differs from client to client is not part of a call: `_meta`, and in a handshake the client's description of
+itself. Messages before an answer are items:
 
     {"from": "server", "message": {"method": "notifications/progress", "params": {"progressToken": null, …}}}
-    {"from": "client", "message": {"id": 4, "result": {…}}}      an answer to what the server asked
-    {"from": "server", "aside": true, "message": …}              it came on a stream of its own (HTTP)
+    {"from": "client", "message": {"id": 4, "result": {…}}}      an answer to a question of the server
+    {"from": "server", "aside": true, "message": …}              a message on a stream of its own (HTTP)
 
-A null stands where a message names the request it belongs to: its progress token, its id.
+A null stands for the name of the request that a message belongs to: its progress token or its id.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from replaykit.model.events import Call, ErrorInfo, Exchange, ToolCall
 from replaykit.model.nesting import NestedTooDeeply, check_nesting, decode_json
 from replaykit.model.values import Json, JsonObject, Raw, canonical, decode, raw, sayable
 from replaykit.seam.scope import MCP_RESULT, CallAnswer, Outcome, PendingCall, Scope, pending_call
+from replaykit.wire.json_fields import as_object, object_in
 
 Message: TypeAlias = dict[str, Any]
 """One JSON-RPC object."""
@@ -40,7 +41,7 @@ CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
 INITIALIZED = "notifications/initialized"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-"""In `_meta` of what a subscription brings: the id of the request that opened it."""
+"""The key in `_meta` of a subscription's messages: the id of the request that opened it."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -48,27 +49,27 @@ METHOD_NOT_FOUND = -32601
 
 
 def parse(text: bytes) -> Json:
-    """The value of a JSON text; a ValueError where it is none."""
+    """Parse JSON; raise ValueError for anything else."""
     try:
         return decode_json(text)
     except NestedTooDeeply:
         raise
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass  # half of an emoji, NaN or a number beyond all bounds: others write it, so it is read
+        pass  # half a surrogate pair, NaN or a huge number: other implementations write them, so they are read
     check_nesting(text)
     return json.loads(text)
 
 
 def dump(value: Json) -> bytes:
-    """The JSON text of a value, on one line."""
+    """Return a value as JSON on one line."""
     try:
         return orjson.dumps(value)
-    except TypeError:  # an integer of more than 64 bits, half of an emoji
+    except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
         return json.dumps(value, separators=(",", ":")).encode()
 
 
 def messages_in(text: bytes) -> list[Message]:
-    """Return the messages of a JSON text: one, or those of a batch; none where it is neither."""
+    """Return the messages in a text: one, or those of a batch; empty if it is neither."""
     try:
         value = parse(text)
     except ValueError:
@@ -81,56 +82,48 @@ def messages_in(text: bytes) -> list[Message]:
 
 
 def is_request(message: Message) -> bool:
-    """Return True for a message that wants an answer."""
+    """Return True for a message that expects an answer."""
     return isinstance(message.get("method"), str) and "id" in message
 
 
 def is_notification(message: Message) -> bool:
-    """Return True for a message that wants no answer."""
+    """Return True for a message that expects no answer."""
     return isinstance(message.get("method"), str) and "id" not in message
 
 
 def is_response(message: Message) -> bool:
-    """True for an answer."""
     return "method" not in message and ("result" in message or "error" in message)
 
 
 def is_unchanged(sent: Sequence[Message], received: Sequence[Message]) -> bool:
-    """True when every message is passed on as it came."""
+    """True if every message is passed on as it came."""
     return all(message is original for message, original in zip(sent, received, strict=True))
 
 
 def id_key(value: Json) -> bytes:
-    """An id as something to look up by: 1, 1.0, "1" and true are four ids."""
+    """Return an id as a lookup key: 1, 1.0, "1" and true are four different ids."""
     return dump(value)
 
 
 def params_of(message: Message) -> JsonObject:
-    """The parameters, where they are an object."""
-    params = message.get("params")
-    if isinstance(params, dict):
-        return params
-    return {}
+    """Return the parameters if they are an object, or else an empty one."""
+    return object_in(message, "params")
 
 
 def meta_of(message: Message) -> JsonObject:
     """Return the `_meta` of the parameters or of the result."""
-    holder = message.get("params") if "method" in message else message.get("result")
-    meta = holder.get("_meta") if isinstance(holder, dict) else None
-    if isinstance(meta, dict):
-        return meta
-    return {}
+    return object_in(message.get("params" if "method" in message else "result"), "_meta")
 
 
 def with_meta(message: Message, name: str, value: Json) -> Message:
-    """The message with another value in its `_meta`."""
+    """Return the message with another value in its `_meta`."""
     holder = "params" if "method" in message else "result"
     inner = message[holder]
     return {**message, holder: {**inner, "_meta": {**inner["_meta"], name: value}}}
 
 
 def with_param(message: Message, name: str, value: Json) -> Message:
-    """The message with another value of a parameter."""
+    """Return the message with another value of a parameter."""
     return {**message, "params": {**message["params"], name: value}}
 
 
@@ -146,7 +139,7 @@ CLIENT, SERVER = "client", "server"
 
 
 def item(sender: str, message: Message, request: Message, *, aside: bool = False) -> Raw:
-    """A message that was sent while a request was waiting for its answer."""
+    """Return a message that was sent while a request was pending, as an item."""
     content = dict(detached(message, request, sender))
     content.pop("jsonrpc", None)
     if aside:
@@ -155,7 +148,7 @@ def item(sender: str, message: Message, request: Message, *, aside: bool = False
 
 
 def detached(message: Message, request: Message, sender: str = SERVER) -> Message:
-    """The message without the names that this client happened to give the request."""
+    """Return the message without the names that this client gave to the request."""
     method, member, name = _REQUEST_NAMES[sender]
     own_name = name(request)
     params, meta = params_of(message), meta_of(message)
@@ -168,7 +161,7 @@ def detached(message: Message, request: Message, sender: str = SERVER) -> Messag
 
 
 def attached(message: Message, request: Message) -> Message | None:
-    """A recorded message of the server with this client's names in it; None where the client wants no such message."""
+    """Return a recorded message of the server with this client's names; None if the client did not ask for it."""
     if message.get("method") == PROGRESS and params_of(message).get("progressToken", "") is None:
         token = progress_token(request)
         if token is None:
@@ -185,21 +178,21 @@ def progress_token(request: Message) -> Json:
 
 
 def belongs(message: Message, request: Message) -> bool:
-    """True when a message of the server names the request."""
+    """True if a message of the server names the request."""
     return detached(message, request) is not message
 
 
+# By sender: the notification that names a request, its parameter, and the request's name in it.
 _REQUEST_NAMES: dict[str, tuple[str, str, Callable[[Message], Json]]] = {
     SERVER: (PROGRESS, "progressToken", progress_token),
     CLIENT: (CANCELLED, "requestId", lambda request: request.get("id")),
 }
-"""By sender: the notification that names a request, the parameter that does so, and the name a request has there."""
 
 
 TOOL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, Exchange))
 
 MISS = -32050
-"""The code of the answer to what the recording does not hold."""
+"""The error code for requests that the recording does not hold."""
 HANDSHAKE = frozenset({"initialize", "server/discover"})
 DESCRIBING = HANDSHAKE | {
     "logging/setLevel",
@@ -209,14 +202,14 @@ DESCRIBING = HANDSHAKE | {
     "subscriptions/listen",
     "tools/list",
 }
-"""Requests that only ask what the server is: they may come more often than they were recorded."""
+"""Requests that only describe the server: they may come more often than recorded."""
 
 _RPC, _GONE, _HTTP = "McpError", "ServerGone", "HttpError"
 _AS_SENT = "as_sent"
 
 
 def call_of(scope: Scope, server: str, request: Message) -> PendingCall:
-    """The call that a client's request is."""
+    """Return a client's request as a call."""
     kind, name, arguments = _call_parts(server, request)
     call = pending_call(kind, sayable(name), canonical(arguments), scope, time.time())
     call.form = MCP_RESULT if kind == TOOL else ""
@@ -229,17 +222,17 @@ def server_message_name(server: str, message: Message) -> str:
 
 
 def interim_name(server: str) -> str:
-    """Return the name of the exchange that holds the messages on the way to an answer."""
+    """Return the name of the exchange with the messages before an answer."""
     return sayable(f"MCP {server} meanwhile")
 
 
 def server_end_name(server: str) -> str:
-    """The name of a server's end, where nobody was waiting for it."""
+    """Return the name of the exchange for a server that ended by itself."""
     return sayable(f"MCP {server} ends")
 
 
 def is_client_call(server: str, call: Call) -> bool:
-    """True for a recorded call that a client made; False for what came along with one, or from the server."""
+    """True for a recorded call of a client; False for messages beside one, or of the server's own."""
     own = (f"MCP {server} asks ", f"MCP {server} says ", interim_name(server), server_end_name(server))
     return call.kind != EXCHANGE or not call.name.startswith(own)
 
@@ -259,7 +252,7 @@ def _call_parts(server: str, request: Message) -> tuple[str, str, Json]:
 
 
 def _tool_arguments(params: JsonObject) -> Json:
-    """The tool's own arguments; what else a request holds, such as an answer that it was asked for, stands beside."""
+    """Return the tool's own arguments; the rest of a request, such as an answer to a question, goes beside them."""
     arguments = params.get("arguments")
     if arguments is not None and not isinstance(arguments, dict):
         return {"_mcp": params}
@@ -270,7 +263,6 @@ def _tool_arguments(params: JsonObject) -> Json:
 
 
 def outcome_of(response: Message) -> Outcome:
-    """Return the outcome that a JSON-RPC answer carries."""
     if "error" not in response:
         return Outcome(result_json=raw(response["result"]))
     error = response["error"]
@@ -284,17 +276,17 @@ def outcome_of(response: Message) -> Outcome:
 
 
 def rpc_error(code: int, message: str) -> Outcome:
-    """A JSON-RPC error as an outcome."""
+    """Return a JSON-RPC error as an outcome."""
     return Outcome(error=ErrorInfo(type=_RPC, message=message, attributes_json=raw({"code": code})))
 
 
 def unanswered(error: ErrorInfo | None = None) -> Outcome:
-    """The outcome of a request that nobody answered."""
+    """Return the outcome of a request that was not answered."""
     return Outcome(error=error, complete=False)
 
 
 def server_gone_error(exit_code: int | None = None) -> ErrorInfo:
-    """The server ended, or closed the connection, before it answered."""
+    """Return the error of a server that ended or closed the connection before answering."""
     if exit_code is None:
         return ErrorInfo(type=_GONE, message="the server closed the connection")
     return ErrorInfo(
@@ -303,7 +295,7 @@ def server_gone_error(exit_code: int | None = None) -> ErrorInfo:
 
 
 def http_error(status: int, content_type: str, body: str) -> ErrorInfo:
-    """The server answered with an HTTP error that is no JSON-RPC answer."""
+    """Return the error of a server that answered with an HTTP error instead of JSON-RPC."""
     return ErrorInfo(
         type=_HTTP,
         message=f"HTTP status {status}",
@@ -322,7 +314,7 @@ def exit_code_of(answer: CallAnswer) -> int | None:
 
 
 def http_error_of(answer: CallAnswer) -> tuple[int, str, str] | None:
-    """Status, content type and body of an HTTP error that stood in for the answer."""
+    """Return status, content type and body of an HTTP error; None for any other answer."""
     if answer.error is None or answer.error.type != _HTTP:
         return None
     attributes = _attributes(answer.error)
@@ -335,15 +327,15 @@ def http_error_of(answer: CallAnswer) -> tuple[int, str, str] | None:
 
 
 def is_answered(answer: CallAnswer) -> bool:
-    """True when there is a JSON-RPC answer to give."""
+    """True if there is a JSON-RPC answer."""
     return answer.complete and (bool(answer.result_json) or answer.error is not None)
 
 
 def response_of(answer: CallAnswer, request_id: Json, kind: str = EXCHANGE) -> Message:
-    """The JSON-RPC answer that a recorded outcome is, with the caller's own id."""
+    """Return a recorded outcome as a JSON-RPC answer with this id."""
     if answer.result_json:
         result = decode(answer.result_json)
-        if kind == TOOL and not isinstance(result, dict):  # written by hand, or by a tool that is no MCP server's
+        if kind == TOOL and not isinstance(result, dict):  # written by hand, or recorded from a tool outside of MCP
             text = result if isinstance(result, str) else bytes(answer.result_json).decode()
             result = {"content": [{"type": "text", "text": text}]}
             if answer.error is not None:
@@ -358,7 +350,7 @@ def response_of(answer: CallAnswer, request_id: Json, kind: str = EXCHANGE) -> M
 
 
 def miss_response(error: ReplayKitError, call: PendingCall, request_id: Json) -> Message:
-    """The answer to a request that the recording does not answer: what was asked, the nearest call, the difference."""
+    """Return the answer to a request that is not on the tape, with the nearest call and the differences."""
     data: JsonObject = {"replaykit": type(error).__name__, "call": call.name}
     near = error.nearest if isinstance(error, Divergence) else None
     if isinstance(near, Call):
@@ -370,7 +362,7 @@ def miss_response(error: ReplayKitError, call: PendingCall, request_id: Json) ->
 
 
 def same_answer(recorded: Message, actual: Message) -> bool:
-    """True when a client answers as it did: `_meta` aside."""
+    """True if a client gave the recorded answer, apart from `_meta`."""
     return canonical(_comparable_answer(recorded)) == canonical(_comparable_answer(actual))
 
 
@@ -386,7 +378,4 @@ def _comparable_answer(response: Message) -> Json:
 
 
 def _attributes(info: ErrorInfo) -> JsonObject:
-    attributes = decode(info.attributes_json) if info.attributes_json else None
-    if isinstance(attributes, dict):
-        return attributes
-    return {}
+    return as_object(decode(info.attributes_json)) if info.attributes_json else {}

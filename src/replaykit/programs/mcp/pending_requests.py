@@ -1,4 +1,4 @@
-"""Requests that a real server answers: what passes between it and the client, written down."""
+"""Requests that a real server answers, and the recording of the messages about them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEPT_CHARS = 4000
 
 
 class PendingRequest(msgspec.Struct, eq=False):
-    """A request on its way."""
+    """A request without an answer yet."""
 
     call: PendingCall
     request: Message
@@ -50,37 +50,37 @@ class PendingRequest(msgspec.Struct, eq=False):
 
 
 class PendingRequests:
-    """The requests in progress between one client and one server."""
+    """The pending requests between one client and one server."""
 
     def __init__(self, server: str, session: RunSession) -> None:
         self._server = server
         self._session = session
-        self._open: dict[int, PendingRequest] = {}  # by the number of the call, the latest last
+        self._open: dict[int, PendingRequest] = {}  # by the number of the call, latest last
         self._by_id: dict[bytes, deque[PendingRequest]] = {}
-        self._asking: dict[bytes, PendingRequest] = {}  # what the server asked inside a call
-        self._unasked: dict[bytes, PendingRequest] = {}  # what it asked on its own
-        self._pings: dict[str, set[bytes]] = {CLIENT: set(), SERVER: set()}  # by who asked
-        self._last: int | None = None  # the call that ended last: what comes unasked is placed after it
+        self._asking: dict[bytes, PendingRequest] = {}  # questions of the server inside a call
+        self._unasked: dict[bytes, PendingRequest] = {}  # questions of the server outside of any call
+        self._pings: dict[str, set[bytes]] = {CLIENT: set(), SERVER: set()}  # by sender
+        self._last: int | None = None  # the latest call to end: unsolicited messages are placed after it
 
     def begin(self, call: PendingCall, request: Message) -> PendingRequest:
-        """A request goes to the server."""
+        """Note that a request goes to the server."""
         begun = PendingRequest(call, request)
-        if request["method"] in HANDSHAKE:  # what the client says of itself is no part of the call, and worth keeping
+        if request["method"] in HANDSHAKE:  # the client's description of itself, which is not part of the call
             begun.items.append(item(CLIENT, {"method": request["method"], "params": params_of(request)}, request))
         self._open[call.seq] = begun
         self._by_id.setdefault(id_key(request["id"]), deque()).append(begun)
         return begun
 
     def pinged(self, who: str, request: Message) -> None:
-        """One side asks whether the other is there; neither that nor the answer is written down."""
+        """Note a ping, so that neither it nor its answer is recorded."""
         self._pings[who].add(id_key(request["id"]))
 
     def find(self, request: Message) -> PendingRequest | None:
-        """The request as it is under way."""
+        """Return the pending request for a message."""
         return self._of_id(request["id"], last=True)
 
     def forget(self, call: PendingRequest) -> None:
-        """It did not reach the server after all."""
+        """Drop a request that did not reach the server after all."""
         call.call.is_forgotten = True
         if self._open.pop(call.call.seq, None) is not None:
             self._leave(call)
@@ -100,7 +100,7 @@ class PendingRequests:
             self.settle(cancelled, unanswered())
 
     def server_says(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
-        """Record a message of the server, and return the message that the client is sent."""
+        """Record a message of the server, and return the message for the client."""
         if is_response(message):
             answered = self._of_id(message.get("id"))
             if answered is not None:
@@ -121,7 +121,7 @@ class PendingRequests:
         return message
 
     def _answered(self, call: PendingRequest, message: Message) -> Message:
-        """The answer as it is, or as a fault has it: that is written down, and given."""
+        """Record the answer, changed if a fault says so, and return it."""
         outcome = outcome_of(detached(message, call.request))
         injected = call.call.injected
         outcome_sent = outcome if injected is None else injected.applied(outcome)
@@ -131,7 +131,7 @@ class PendingRequests:
         return attached(response_of(outcome_sent, message["id"], call.call.kind), call.request) or message
 
     def settle(self, call: PendingRequest, outcome: Outcome) -> None:
-        """A request has ended."""
+        """Record the end of a request."""
         if self._open.pop(call.call.seq, None) is None:
             return
         self._leave(call)
@@ -143,7 +143,7 @@ class PendingRequests:
         self._session.handler.settle(call.call, outcome_sent, time.perf_counter() - call.began)
 
     def end(self, error: ErrorInfo | None = None, *, only: Iterable[PendingRequest] | None = None) -> bool:
-        """Nothing of what is under way will be answered; True when there was something."""
+        """Record pending requests as unanswered; return True if there were any."""
         requests = self._open.values() if only is None else only
         left = [request for request in requests if request.call.seq in self._open]
         for request in left:
@@ -155,12 +155,12 @@ class PendingRequests:
         return bool(left)
 
     def server_ended(self, error: ErrorInfo) -> None:
-        """The server is gone, and the client is still there."""
+        """Note that the server is gone while the client is still there."""
         if not self.end(error):
             self._settle_own(self._begun(server_end_name(self._server), {}, self._last), unanswered(error))
 
     def note(self, what: str, content: Json = None) -> None:
-        """Note a message that is part of no call."""
+        """Note a message that belongs to no call."""
         shortened = content[:_KEPT_CHARS] if isinstance(content, str) else content
         self._session.keep(Note, name=sayable(f"MCP {self._server} {what}"), content_json=raw(shortened))
 
@@ -189,7 +189,7 @@ class PendingRequests:
             self._settle_own(exchange, Outcome(result_json=NULL))
 
     def _begun(self, name: str, arguments: Json, parent: int | None) -> PendingRequest:
-        """Something that is written down as a call, and that no client asked for."""
+        """Begin an exchange of the server's own."""
         scope = Scope(self._session, path=self._session.root.path, parent=parent)
         return PendingRequest(pending_call(EXCHANGE, name, canonical(arguments), scope, time.time()), {})
 
@@ -209,7 +209,7 @@ class PendingRequests:
         return None
 
     def _owner(self, message: Message) -> PendingRequest | None:
-        """The request that a message of the server names; otherwise the latest one."""
+        """Return the request that a message of the server names, or else the latest one."""
         for pending in reversed(self._open.values()):
             if belongs(message, pending.request):
                 return pending

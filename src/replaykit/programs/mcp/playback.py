@@ -1,7 +1,7 @@
-"""A recorded MCP server: its calls, which of them have been served so far, and its answers, given again.
+"""A recorded MCP server: its calls, and which of them were served, and the playback of its answers.
 
-First comes what the server said on the way to an answer, in its order, then the answer. Where the server asked the
-client something, the playback waits until the client has answered.
+A playback sends the messages before an answer in their order, then the answer. If the server asked the client
+something, it waits for the client's answer.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class MessageSink(Protocol):
     """A destination for the messages of a server."""
 
     def send(self, message: Message) -> None:
-        """Give the client a message."""
+        """Send the client a message."""
 
     def end_request(self, request: Message, answer: CallAnswer | None) -> None:
-        """A request gets no JSON-RPC answer: as it was recorded, or (None) because the client gave it up."""
+        """End a request without a JSON-RPC answer: as recorded, or (None) because the client cancelled it."""
 
 
 class AnswerPlayback:
-    """One answer on its way."""
+    """The playback of one answer."""
 
     def __init__(
         self,
@@ -58,19 +58,19 @@ class AnswerPlayback:
         aside: MessageSink,
         request: Message | None = None,
     ) -> None:
-        """`aside` takes what the server says on a stream of its own."""
+        """`aside` takes the messages that the server sends on a stream of its own."""
         self.name = name
         self.request = request or {}
         self._server = server
         self._steps = deque(filter(_is_step, steps))
         self._sink = sink
         self._aside = aside
-        self._sent: dict[bytes, Json] = {}  # ids of the recording → ids that the client was sent
+        self._sent: dict[bytes, Json] = {}  # recorded ids → ids that the client got
         self._answered_ids: set[bytes] = set()
         self.at_end: Callable[[], None] = lambda: None
 
     def go_on(self) -> None:
-        """Say what is due, up to the next thing that the client has to do, or to the end."""
+        """Send messages up to the next one that needs the client, or to the end."""
         while self._steps:
             if not self._take(self._steps[0]):
                 return
@@ -79,7 +79,7 @@ class AnswerPlayback:
         at_end()
 
     def receive(self, recorded_id: bytes, answer: Message) -> None:
-        """The client answered what the script asked."""
+        """Take the client's answer to a recorded question."""
         self._answered_ids.add(recorded_id)
         for step in self._steps:
             message = step["message"]
@@ -90,7 +90,7 @@ class AnswerPlayback:
         self.go_on()
 
     def cancel(self) -> None:
-        """The client gave it up."""
+        """Stop: the client cancelled the request."""
         self._steps.clear()
         self.at_end = lambda: None
         self._sink.end_request(self.request, None)
@@ -126,7 +126,7 @@ class AnswerPlayback:
 
 
 def send_answer(answer: CallAnswer, request: Message, kind: str, sink: MessageSink) -> None:
-    """The answer itself, at the end of its script."""
+    """Send the answer itself, after the messages before it."""
     if is_answered(answer) and http_error_of(answer) is None:
         sink.send(attached(response_of(answer, request["id"], kind), request) or {})
     else:
@@ -138,11 +138,11 @@ def _is_step(step: Json) -> bool:
 
 
 ReportDeviation = Callable[[str, str], None]
-"""Write down that a client left the tape: in words, and the kind of deviation."""
+"""Records a deviation of the client: its text and its kind."""
 
 
 class RecordedServer:
-    """Shared by all conversations with a server in one process. What other processes were asked has a path."""
+    """What all conversations with a server in one process share. Calls of other processes have a path."""
 
     def __init__(
         self, server: str, recorded: Iterable[Call] = (), report: ReportDeviation = lambda text, kind: None
@@ -171,36 +171,36 @@ class RecordedServer:
             self._served.add(answer.seq)
 
     def is_drained(self) -> bool:
-        """True when every recorded answer has been given."""
+        """True if every recorded answer was given."""
         return all(call.seq in self._served for call in self._calls if call.complete and not call.path)
 
     def repeatable_answer(self, call: PendingCall) -> Call | None:
-        """The last answer to a question about the server that has been asked as often as it was recorded."""
+        """Return the last answer to a question about the server whose recorded answers have all been served."""
         known = self._descriptions.get((call.name, call.arguments))
         if known and all(recorded.seq in self._served for recorded in known):
             return known[-1]
         return None
 
     def has_method(self, method: str) -> bool:
-        """True when a request of that method was recorded."""
+        """True if a request of that method was recorded."""
         return any(call.name == f"MCP {self._server} {method}" for call in self._calls)
 
     def handshakes(self) -> list[Call]:
-        """The recorded `initialize` requests."""
+        """Return the recorded `initialize` requests."""
         return [call for call in self._calls if call.name == f"MCP {self._server} initialize"]
 
     def interim_call(self, answer: CallAnswer | None) -> Call | None:
-        """Return the messages that were exchanged before a recorded answer."""
+        """Return the exchange with the messages before a recorded answer."""
         if not isinstance(answer, Call):
             return None
         return self._interim_calls.get(answer.seq)
 
     def server_messages_after(self, after: int | None) -> list[Call]:
-        """Return and remove what the server sent on its own after a recorded call."""
+        """Return and remove the messages that the server sent on its own after a recorded call."""
         return self._after.pop(after, [])
 
     def register_request(self, playback: AnswerPlayback, recorded_id: Json) -> int:
-        """An id, like no other, for a request to the client whose answer the script waits for."""
+        """Return a new id for a request to the client whose answer a playback waits for."""
         number = next(self._numbers)
         self._client_requests[id_key(number)] = (playback, id_key(recorded_id))
         return number

@@ -1,4 +1,4 @@
-"""The recording or replay that a shim takes part in: the one that is under way, or one of its own."""
+"""The recording or replay that a shim belongs to: the current one, or one of its own."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ from replaykit.store.sqlite import SQLiteStore
 _LAUNCHERS = re.compile(
     r"(?:python|pypy|node|deno|bun|ruby|java)[\d.]*|npx|pnpx|bunx|uvx|uv|pipx|npm|run|exec|x|tool|cmd"
 )
-_MORE_OFTEN = 3  # a server may be started so many times more than it was
+_MORE_OFTEN = 3  # how many more times than recorded a server may be started
 CONFIGS = "REPLAYKIT_MCP_CONFIG"
-"""Tells a program where the configurations are that it is to use."""
+"""Tells a program the paths of its configurations."""
 _UNUSUAL = re.compile(r"[^\w.@-]+")
 
 
 class ShimSession(msgspec.Struct):
-    """A shim's share of a recording or a replay."""
+    """A shim's share of a recording or replay."""
 
     session: RunSession
     plan: ProgramPlan
     recorded_server: RecordedServer
     has_server: bool
-    """True when the real server is asked."""
+    """True if the real server is asked."""
     status: RunStatus = RunStatus.SUCCESS
-    """The status it ended with."""
+    """Its status at the end."""
     run_id: str = ""
-    """The id of a run of its own, once it has ended."""
+    """The id of its own run, once it has ended."""
     deviations: list[Deviation] = []
     """The deviations of a standalone replay, once it has ended."""
 
     def left_the_tape(self) -> list[Deviation]:
-        """Deviations after which the client was in another world than the recorded one."""
+        """Return the deviations that took the client out of the recorded world."""
         return [deviation for deviation in self.deviations if deviation.kind in LEFT_THE_TAPE | SPOILT]
 
 
 def server_environment(environment: Mapping[str, str], plan: ProgramPlan) -> dict[str, str]:
-    """The environment of a server: it is a part of the world, so it is as if nobody recorded anything."""
+    """Return the environment of a server as if nothing were recorded: the server is part of the world."""
     variables = {}
     for name, value in environment.items():
         if name not in (SESSION, RECORDING, PROXY_ADDRESS, CONFIGS, ALONE):
@@ -97,7 +97,7 @@ def server_name(command: list[str]) -> str:
 
 @contextmanager
 def join_session(name: str, directory: Path | None = None) -> Iterator[ShimSession]:
-    """Take part in the recording or replay whose directory this is, or the environment names."""
+    """Join the recording or replay in this directory, or in the one that the environment names."""
     plan, world = read_plan(directory)
     with _open_session(name, plan, world, numbered_names(shim_name(name))) as own:
         yield own
@@ -105,7 +105,7 @@ def join_session(name: str, directory: Path | None = None) -> Iterator[ShimSessi
 
 @contextmanager
 def standalone_session(name: str, store: Path, *, replay: str | None = None) -> Iterator[ShimSession]:
-    """A run of its own in a store; with `replay`, served from what that run says of the server."""
+    """Record a run of its own in a store; with `replay`, serve what that run recorded of the server."""
     world, mode, origin = None, Mode.RECORD, Origin()
     if replay is not None:
         world = _world(name, store, replay)
@@ -124,14 +124,14 @@ def standalone_session(name: str, store: Path, *, replay: str | None = None) -> 
 
 
 def asks_servers(plan: ProgramPlan, world: World | None) -> bool:
-    """True when the real servers are used: in a recording, and in a live world without recorded MCP calls."""
+    """True if the real servers are used: in a recording, and in a live world without recorded MCP calls."""
     if plan.mode is Mode.RECORD or world is None:
         return plan.mode is Mode.RECORD
     return world.tools.get("*") is ToolMode.LIVE and not any(map(is_mcp_event, world.calls))
 
 
 def shim_name(name: str) -> str:
-    """Return the process name of a server's shim."""
+    """Return the name of the log of a server's shim."""
     return f"{SHIM}{_UNUSUAL.sub('_', name)}"
 
 
@@ -159,13 +159,13 @@ def _store_run(store: Path, header: RunHeader, world: World | None) -> list[Devi
         if world is None:
             return []
         deviations = all_deviations(logs, run, world)
-        metadata = raw({"deviations": msgspec.to_builtins(deviations)})  # they quote what the client said
+        metadata = raw({"deviations": msgspec.to_builtins(deviations)})  # redacted below: they quote the client
         opened.replace([opened.cleaned(replace(run, metadata_json=metadata))])
     return deviations
 
 
 def _world(name: str, store: Path, run_id: str) -> World:
-    """Return a world of the calls that a run recorded of one server, as if they had come from one shim."""
+    """Return a world of the calls that a run recorded of one server, as if a single shim had recorded them."""
     with SQLiteStore.open(store, read_only=True) as opened:
         run = opened.load(run_id)
     place = path_segment(_instance(name))
@@ -187,7 +187,7 @@ def _world(name: str, store: Path, run_id: str) -> World:
 
 
 def client_calls_only(world: World, names: Collection[str]) -> World:
-    """The world without what nobody asks these servers for: that is given along with the answers."""
+    """Return the world without messages of the server's own, which are sent along with the answers."""
     calls = []
     for event in world.calls:
         if not isinstance(event, Call) or all(is_client_call(name, event) for name in names):
@@ -196,12 +196,12 @@ def client_calls_only(world: World, names: Collection[str]) -> World:
 
 
 def _with_siblings(world: World, name: str) -> World:
-    """The world in which each process of a server knows what the others of its name were asked: which one is started
-    first is a matter of chance. What it was asked itself is found first."""
+    """Return a world in which each process of a server also knows the calls of the others, after its own. Chance
+    decides which of them starts first."""
     if world.rules.mode is MatchMode.STRICT:
         return world
     begins = re.compile(rf"/!{re.escape(shim_name(name))}#(\d+)(?=/|$)")
-    placed = [(int(found[1]), call) for call in world.calls if (found := begins.match(call.path))]
+    placed = [(int(match[1]), call) for call in world.calls if (match := begins.match(call.path))]
     processes = max((place for place, _ in placed), default=-1) + 1 + _MORE_OFTEN
     calls = list(world.calls)
     for number in range(processes):

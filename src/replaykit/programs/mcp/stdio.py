@@ -1,4 +1,4 @@
-"""MCP over standard input and output: newline-delimited JSON-RPC, a client before and a server behind."""
+"""MCP over standard input and output: newline-delimited JSON-RPC between a client and a server."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from replaykit.programs.mcp.playback import MessageSink, RecordedServer
 from replaykit.seam.scope import CallAnswer, RunSession
 
 GRACE_S = 10.0
-"""Seconds a server may take to exit by itself after its client has gone."""
+"""Seconds for a server to exit by itself after its client has gone."""
 QUIET_S = 0.5
-"""In a replay: how long the client must be silent before a server that ended in the middle ends again."""
+"""In a replay: how long the client must be silent before a server that crashed does so again."""
 _READ = 1 << 18
-_LAST_S = 1.0  # between being told to end and being ended
+_LAST_S = 1.0  # between SIGTERM and SIGKILL
 _AT_ONCE = 0.0
 
 
 def lines_of(fd: int) -> Iterator[bytes]:
-    """The lines of a stream with their ends, each as soon as it is there; at last what has no end."""
+    """Yield the lines of a stream with their ends, as soon as they come, and an unfinished rest at the end."""
     waiting: list[bytes] = []
     while chunk := os.read(fd, _READ):
         *whole, rest = chunk.split(b"\n")
@@ -61,10 +61,10 @@ class MessagePipe:
         self._fd = fd
         self._lock = threading.Lock()
         self.broken = False
-        """True when nobody reads any more."""
+        """True if nobody reads any more."""
 
     def write(self, data: bytes) -> None:
-        """Write all of it, or nothing once nobody reads."""
+        """Write all of the data; do nothing if nobody reads any more."""
         rest = memoryview(data)
         with self._lock:
             try:
@@ -74,7 +74,7 @@ class MessagePipe:
                 self.broken = True
 
     def send(self, message: Message | list[Message]) -> None:
-        """Write a message, or a batch of them."""
+        """Write a message or a batch."""
         self.write(dump(message) + b"\n")
 
     def end_request(self, request: Message, answer: CallAnswer | None) -> None:
@@ -83,7 +83,7 @@ class MessagePipe:
 
 
 class BatchReply:
-    """The answers to a batch, which are given as one."""
+    """The answers to a batch, sent together."""
 
     def __init__(self, pipe: MessagePipe, requests: Sequence[Message]) -> None:
         self._pipe = pipe
@@ -100,7 +100,7 @@ class BatchReply:
     def end_request(self, request: Message, answer: CallAnswer | None) -> None:
         if answer is not None and http_error_of(answer) is not None:
             self.send(response_of(answer, request["id"]))
-        elif id_key(request["id"]) in self._waiting:  # it may be given up after the others were answered
+        elif id_key(request["id"]) in self._waiting:  # it may be cancelled after the others were answered
             self._ended(request["id"])
 
     def _ended(self, request_id: Json) -> None:
@@ -110,7 +110,7 @@ class BatchReply:
 
 
 class StdioRelay:
-    """Stands between a client and a server process, and passes every line on as it is."""
+    """Relays between a client and a server process, line by line and unchanged."""
 
     def __init__(self, server: str, session: RunSession, *, source: int, sink: int, grace_s: float = GRACE_S) -> None:
         self._client = MessagePipe(sink)
@@ -121,7 +121,7 @@ class StdioRelay:
         self._problem: BaseException | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Relay until either side has gone; return the exit code of a server that went first, and 0 otherwise."""
+        """Relay until either side is gone; return the exit code of a server that went first, and 0 otherwise."""
         try:
             process = _start_server(command, environment)
         except ReplayKitError as error:
@@ -132,7 +132,7 @@ class StdioRelay:
             self._to_client(process)
             code = self._ended(process)
         except BaseException:
-            self._conversation.end()  # first of all: whoever stops us does not wait for long
+            self._conversation.end()  # recorded first: whoever stops this process does not wait long
             _stop(process, _AT_ONCE)
             raise
         if self._problem is not None:
@@ -145,14 +145,14 @@ class StdioRelay:
         try:
             for line in lines_of(self._source):
                 self._pass_on(line, server)
-        except BaseException as error:  # noqa: BLE001 (told in the main thread)
+        except BaseException as error:  # noqa: BLE001 (raised in the main thread)
             self._problem = error
         self._client_gone = True
         process.stdin.close()
         _stop(process, self._patience)
 
     def _pass_on(self, line: bytes, server: MessagePipe) -> None:
-        """Hand a line on to the server, without what is answered here."""
+        """Forward a line to the server, without the messages that are answered here."""
         messages = _messages(line, self._conversation, CLIENT)
         forwarded = [message for message in messages if self._conversation.from_client(message, self._client)]
         if messages and not forwarded:
@@ -172,13 +172,13 @@ class StdioRelay:
             if not is_unchanged(passed_messages, messages):
                 is_batch = line.lstrip().startswith(b"[")
                 line = dump(passed_messages if is_batch else passed_messages[0]) + b"\n"
-            self._client.write(line)  # after it was written down: what the client has seen is never lost
+            self._client.write(line)  # after it was recorded: what the client has seen is never lost
             if self._client.broken:
                 self._client_gone = True
                 return
 
     def _ended(self, process: subprocess.Popen[bytes]) -> int:
-        """The server has closed its output, or nobody reads it."""
+        """Wait for the server's end after its output was closed, or nobody reads it."""
         assert process.stdout is not None
         process.stdout.close()
         _stop(process, _AT_ONCE if self._client.broken else self._patience)
@@ -186,7 +186,7 @@ class StdioRelay:
         if not self._client_gone:
             self._conversation.end(server_gone_error(code), server_first=True)
             return code
-        if process.returncode > 0:  # by itself, while its client was leaving
+        if process.returncode > 0:  # it failed by itself while its client was leaving
             self._conversation.end(server_gone_error(code))
             return code
         self._conversation.end()
@@ -194,7 +194,7 @@ class StdioRelay:
 
 
 class RecordedStdioServer:
-    """Plays a server that is not there."""
+    """Plays a server from a recording."""
 
     def __init__(
         self, server: str, session: RunSession, recorded_server: RecordedServer, *, source: int, sink: int
@@ -221,7 +221,7 @@ class RecordedStdioServer:
         return self._conversation.gone or 0
 
     def _patience(self) -> float | None:
-        """Return how long to wait for the next line: a server that ended has answered everything that came before."""
+        """Return how long to wait for the next line: a server that ended had answered everything before that."""
         if self._conversation.gone is None:
             return None
         if self._conversation.is_drained():
@@ -268,7 +268,7 @@ def _stop(process: subprocess.Popen[bytes], patience_s: float) -> None:
 def _client_messages(
     line: bytes, conversation: McpConversation, client: MessagePipe
 ) -> tuple[list[Message], MessageSink]:
-    """The messages of a line, and where the answers to them go."""
+    """Return the messages of a line, and the destination of their answers."""
     messages = _messages(line, conversation, CLIENT)
     requests = list(filter(is_request, messages))
     if requests and line.lstrip().startswith(b"["):
@@ -279,7 +279,7 @@ def _client_messages(
 def _messages(line: bytes, conversation: McpConversation, sender: str) -> list[Message]:
     if not line.strip():
         return []
-    found = messages_in(line)
-    if not found:
+    messages = messages_in(line)
+    if not messages:
         conversation.garbage(sender, line)
-    return found
+    return messages

@@ -1,7 +1,7 @@
-"""aiohttp: each hop of a request, by the middleware that the session calls last.
+"""aiohttp: each hop of a request, through the innermost middleware of the session.
 
-A recorded response is read by aiohttp itself, from a connection that the tape writes to; so it has every property of
-a live one. It is written to chunk by chunk, as the reader asks for more. Websockets are left alone.
+aiohttp itself reads a recorded response, from a connection that the tape writes to, so it has every property of a live
+one. It is written chunk by chunk, as the reader asks for more. Websockets are left alone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from replaykit.seam.through import later, never
 from replaykit.seam.unrecorded import websocket_opened
 
 _STATE = "_replaykit"  # on the protocol of a connection, which has one response at a time
-_LONGEST = 2**24  # of a recorded header: what was taken once is taken again
+_LONGEST = 2**24  # limit for recorded headers: any that were once accepted are accepted again
 
 
 async def request(original: Function, session: Any, method: str, url: Any, **options: Any) -> Any:
-    """For `ClientSession._request`."""
+    """Wrap `ClientSession._request`."""
     if not _is_supported(original) or listening() is None:
         return await original(session, method, url, **options)
     hops = _Hops(session, options)
@@ -51,7 +51,7 @@ async def request(original: Function, session: Any, method: str, url: Any, **opt
 
 @lru_cache(maxsize=8)
 def _is_supported(original: Function) -> bool:
-    """False for an aiohttp that is too old, which is said once."""
+    """False for an aiohttp that is too old, which is reported once."""
     if "middlewares" in inspect.signature(original).parameters and hasattr(Payload, "as_bytes"):
         return True
     warnings.warn(
@@ -92,7 +92,7 @@ class _Hops:
                 body = await response.content.read() if call.is_altered else b""
             except BaseException as error:
                 if is_interruption(type(error)):
-                    self._cut = call  # by a time-out, perhaps: the session knows
+                    self._cut = call  # perhaps by a timeout, which the session knows
                 else:
                     call.broke(error)
                 raise
@@ -104,7 +104,7 @@ class _Hops:
         return response
 
     def failed(self, error: BaseException) -> None:
-        """The request ended with this."""
+        """Note the error that the request ended with."""
         if self._cut is not None:
             self._cut.broke(error)
 
@@ -116,7 +116,7 @@ class _Hops:
         call.answered(response.status, headers, reason=response.reason or "", version=version)
 
     def _tap(self, response: Any, call: HttpCall) -> None:
-        """From here on, what comes of the response is noted."""
+        """Record the response from here on, as it comes."""
         self._begin(response, call)
         content = response.content
         if type(content) is not StreamReader:
@@ -131,7 +131,7 @@ class _Hops:
             content.__class__ = _Tap
 
     async def _recorded(self, request: Any, served: Served) -> Any:
-        """A recorded response, or the recorded failure raised."""
+        """Return a recorded response, or raise the recorded failure."""
         if served.waits_s:
             await later(served.waits_s[0])
         if served.was_cut_off and not served.status:
@@ -154,7 +154,7 @@ class _Hops:
         await response.start(connection)
         frames = _Frames(served, error)
         if served.complete and len(served.chunks) < 2 and not served.waits_s:
-            frames.feed_all(protocol)  # as a server would: who does not read it does not have to
+            frames.feed_all(protocol)  # like a server: it sends even what nobody reads
         elif type(response.content) is StreamReader:
             setattr(protocol, _STATE, frames)
             response.content.__class__ = _Replay
@@ -162,7 +162,7 @@ class _Hops:
 
 
 def _unpacked(headers: Headers) -> Headers:
-    """The headers of a body that aiohttp has unpacked before it can be seen."""
+    """Return the headers of a body that aiohttp decompresses before anybody sees it."""
     if not any(name.lower() == "content-encoding" and value.lower() != "identity" for name, value in headers):
         return headers
     gone = ("content-encoding", "content-length", "transfer-encoding")
@@ -170,11 +170,11 @@ def _unpacked(headers: Headers) -> Headers:
 
 
 def _failure(request: Any, served: Served) -> BaseException | None:
-    """Return the error that a recorded response ends with, about the request at hand; None when it ends well."""
+    """Return the error that a recorded response ends with, about the current request; None if it ends well."""
     error = served.failure(vars(aiohttp))
     if isinstance(error, aiohttp.ClientConnectorError):
         inner = next((part for part in error.args if isinstance(part, Exception)), OSError(str(served.error)))
-        with suppress(TypeError):  # a class with arguments of its own, or a stand-in for one
+        with suppress(TypeError):  # a class with arguments of its own, or a stand-in
             return type(error)(request.connection_key, inner)  # type: ignore[arg-type]
     elif isinstance(error, aiohttp.ClientResponseError):
         error.request_info, error.history = request.request_info, ()
@@ -183,7 +183,7 @@ def _failure(request: Any, served: Served) -> BaseException | None:
 
 
 class _Tap(StreamReader):
-    """A live stream that is noted as it comes. Has no place for a state of its own; ends as the reader it was."""
+    """A live stream that records itself. It has no state of its own, and becomes the plain reader again at the end."""
 
     __slots__ = ()
 
@@ -217,7 +217,7 @@ class _Tap(StreamReader):
 
 
 class _Replay(StreamReader):
-    """A recorded stream: the next chunk comes when it is waited for."""
+    """A recorded stream: the next chunk comes when it is awaited."""
 
     __slots__ = ()
 
@@ -243,7 +243,7 @@ class _Frames:
         self._error = error
 
     def feed(self, protocol: Any, reader: Any) -> bool:
-        """Hand over the next frame, or the end; False when there was none but waiting."""
+        """Feed the next frame, or the end; return False if there was only waiting left."""
         frame = next(self._frames, None)
         if frame is not None:
             protocol.data_received(frame)
@@ -258,7 +258,7 @@ class _Frames:
         return True
 
     def feed_all(self, protocol: Any) -> None:
-        """Hand over everything."""
+        """Feed everything."""
         for frame in self._frames:
             protocol.data_received(frame)
         if not self._served.header("content-length") and not self._served.is_chunked:
@@ -266,7 +266,7 @@ class _Frames:
 
 
 class _NoPool:
-    """The pool that a recorded connection is given back to."""
+    """The pool that a recorded connection is returned to."""
 
     force_close = False
 
@@ -275,7 +275,7 @@ class _NoPool:
 
 
 class _Nowhere(asyncio.Transport):
-    """Takes what is written, and does nothing with it."""
+    """Accepts writes, and ignores them."""
 
     def __init__(self) -> None:
         super().__init__()

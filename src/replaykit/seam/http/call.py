@@ -1,9 +1,9 @@
 """One HTTP exchange at the seam.
 
-here = listening(url)               None: nobody records or replays here, or somebody else does already
-call = HttpCall(here, request)      raises what stops it, such as a Divergence
+here = listening(url)               None: no run is listening here, or another process records it
+call = HttpCall(here, request)      raises errors that stop it, such as a Divergence
 if call.served: …                   answer with that
-with call.live(): …                 or do it, then tell `answered`, each `chunk`, and how it ended
+with call.live(): …                 or do it, then report `answered`, each `chunk`, and the end
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from replaykit.seam.unrecorded import websocket_opened
 __all__ = ["HttpCall", "HttpRequest", "Served", "listening"]
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""A response above this is passed on and not kept."""
+"""Larger responses are passed on and not stored."""
 PORTION = 16 * 1024
-"""A body that is read in small portions is kept in pieces of this size."""
-_SWITCHING = 101  # to another protocol, of which nothing is seen
+"""A body that is read in small portions is stored in pieces of this size."""
+_SWITCHING = 101  # to another protocol, which is not recorded
 UNPACKED_BYTES = 64 * 1024 * 1024
-"""No more of a compressed answer of a model is read."""
+"""The limit for decompressing a model's answer."""
 
 
 def listening(url: object = None) -> Scope | None:
-    """Return the scope that a request made here belongs to; None where it is nobody's business.
+    """Return the scope of a request made here; None if it concerns no run.
 
-    `url` is text or what turns into it. It is looked at only where some requests are left to others, or stay within a
-    program of several processes.
+    `url` is text or converts to it. It is only examined if some requests are left to others, or stay within a program
+    of several processes.
     """
     here = current()
     if (here is None or here.session.over) and not exports_telemetry():
@@ -95,9 +95,9 @@ class HttpCall:
         self._began = self._last = time.perf_counter()
         answer = scope.session.handler.serve(self._call)
         self.recorded = answer if isinstance(answer, Call) and self._call.injected is None else None
-        """The recorded call that answers it as it is; None when it is made, or when a fault answers."""
+        """The recorded call that answers it unchanged; None if the request is made, or if a fault answers."""
         self.served = None if answer is None else self._recorded(answer)
-        """The recorded response; None when the request is to be made."""
+        """The recorded response; None if the request is to be made."""
         if answer is None:
             scope.session.unfinished[self._call.seq] = self
 
@@ -117,17 +117,17 @@ class HttpCall:
         return 0.0 if self._call.injected is None else self._call.injected.wait_s
 
     def pause(self) -> None:
-        """Wait as long as a fault wants, in a thread."""
+        """Wait in this thread for as long as a fault wants."""
         if self.wait_s:
             time.sleep(self.wait_s)
 
     @property
     def is_altered(self) -> bool:
-        """True when a fault changes the live response: then the whole body is read first, and `altered` given."""
+        """True if a fault changes the live response: read the whole body first, and send `altered`."""
         return self._call.injected is not None and self._call.injected.alter is not None
 
     def altered(self, body: bytes) -> Served:
-        """Return, and write down, the response that a fault makes of the one that has begun, with this whole body."""
+        """Record and return the response that a fault makes of the current one, with this whole body."""
         encoding = self._header("content-encoding").lower()
         status, reason, version, headers = self._head
         whole = b"".join(_decoded([body], encoding))
@@ -144,36 +144,36 @@ class HttpCall:
         return served(self._call, answer, self.request.method.upper())
 
     def live(self) -> Inside:
-        """Make the request inside of this: layers below stand aside, and what fails is written down."""
+        """Make the request inside this block: layers below stand aside, and failures are recorded."""
         return Inside(self._scope.inside(self._call, self._number), self.broke)
 
     def inside(self) -> Inside:
-        """The same, for who writes down himself what fails."""
+        """Do the same for callers who record failures themselves."""
         return Inside(self._scope.inside(self._call, self._number))
 
     def sent(self) -> None:
-        """The request has been sent; what fails from here on fails while its response is waited for."""
+        """Note that the request was sent: failures from here on happen while waiting for the response."""
         self._is_sent = True
         self._last = time.perf_counter()
 
     def answered(
         self, status: int, headers: Sequence[tuple[str, str]], *, reason: str = "", version: str = "HTTP/1.1"
     ) -> None:
-        """The response has begun."""
+        """Note the head of the response."""
         self._head = (status, reason, version, tuple(headers))
         if status == _SWITCHING and self.request.header("upgrade").lower() == "websocket":
             websocket_opened(self._scope.session, self.request.url)
         if self._scope.session.own is not None:
-            self._scope.session.own.takes(self.request.url)  # a server of the program that came meanwhile is noticed
+            self._scope.session.own.takes(self.request.url)  # notices a server of the program that has just started
         self._last = time.perf_counter()
 
     def answered_in_http1(self, response: Any, headers: Headers) -> None:
-        """The response has begun, as http.client describes it."""
+        """Note the head of the response, as http.client describes it."""
         version = "HTTP/1.0" if response.version == 10 else "HTTP/1.1"
         self.answered(response.status, headers, reason=response.reason or "", version=version)
 
     def chunk(self, data: bytes) -> None:
-        """A piece of the response came."""
+        """Note a piece of the response."""
         if not data:
             return
         now = time.perf_counter()
@@ -182,7 +182,7 @@ class HttpCall:
         self._came(len(data), now)
 
     def more(self, data: bytes) -> None:
-        """Add data to the piece before: it was cut only because it was asked for in small portions."""
+        """Add data to the last piece, which was cut only because it was read in small portions."""
         if not self._chunks:
             self.chunk(data)
             return
@@ -201,21 +201,21 @@ class HttpCall:
             self._pauses.clear()
 
     def ended(self) -> None:
-        """The response was read to its end."""
+        """Note that the response was read to its end."""
         self._settle(None, complete=True)
 
     def broke(self, error: BaseException | None = None) -> None:
-        """The response, or the request itself, stopped before its end; without an error the caller left it."""
+        """Note that the response, or the request itself, ended early; without an error, the caller left it."""
         error = error or self._interruption
         self._settle(None if error is None else _described(error), complete=False)
 
     def interrupted(self, error: BaseException) -> None:
-        """Somebody who waited for the next piece does so no more; if nobody ever does again, that is how it broke."""
+        """Note that somebody stopped waiting for the next piece; if nobody continues, that is how it ended."""
         self._interruption = error
 
     def _settle(self, error: ErrorInfo | None, *, complete: bool) -> None:
         session = self._scope.session
-        # The first one to say how it ended is believed; a forked child has no say in what its parent began.
+        # Only the first end counts; a forked child does not decide about its parent's exchange.
         if self._process != os.getpid() or session.unfinished.pop(self._call.seq, None) is None:
             return
         duration = time.perf_counter() - self._began
@@ -249,7 +249,7 @@ class HttpCall:
             result_json=Raw(encode_read(response.answer.message)) if response.answer is not None else ABSENT,
             error=error or response.error,
             items_json=_items(chunks),
-            # Who stops at the last event of a stream leaves nothing out.
+            # Stopping at the last event of a stream omits nothing.
             complete=response.complete and response.answer is not None if left else complete,
             wire=wire,
             usage=response.usage,
@@ -260,7 +260,7 @@ class HttpCall:
         return first_header(self._head[3], name)
 
     def _has_all(self) -> bool:
-        """True when every byte that was announced has come, and only the end was not waited for."""
+        """True if every announced byte has come, and only the end was not awaited."""
         length = self._header("content-length")
         return length.isascii() and length.isdigit() and int(length) == self._size
 
@@ -271,7 +271,7 @@ def _items(chunks: list[bytes]) -> tuple[Raw, ...]:
 
 
 def _described(error: BaseException) -> ErrorInfo | None:
-    """The error as data. One that was cancelled waits to be cancelled again; other interruptions are no outcome."""
+    """Return the error as data. A cancelled exchange is cancelled again; other interruptions are no outcome."""
     kind = type(error)
     if not is_interruption(kind):
         return describe(error)
@@ -279,11 +279,11 @@ def _described(error: BaseException) -> ErrorInfo | None:
 
 
 def _decoded(chunks: list[bytes], encoding: str) -> Sequence[bytes]:
-    """The chunks without their content encoding; as they are where it is not known here."""
+    """Return the chunks without their content encoding; unchanged if it is unknown here."""
     whole = b"".join(chunks) if encoding else b""
     try:
         if encoding in ("gzip", "x-gzip", "deflate"):
-            return [zlib.decompressobj(wbits=47).decompress(whole, UNPACKED_BYTES)]  # 47: whichever of them it is
+            return [zlib.decompressobj(wbits=47).decompress(whole, UNPACKED_BYTES)]  # 47: detect gzip or zlib
         if encoding == "zstd":
             return [zstandard.ZstdDecompressor().stream_reader(whole).read(UNPACKED_BYTES)]
     except (zlib.error, zstandard.ZstdError):

@@ -1,6 +1,6 @@
-"""Cleaning: exchanges are written down without credentials in headers, in the URL, and in known places of bodies.
+"""Cleaning: remove credentials from exchanges, in headers, in the URL, and in known places of bodies.
 
-The same is hidden when a call is matched, so that another API key finds the same answer.
+Matching hides the same values, so that another API key finds the same answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replaykit.model.values import MAX_DEPTH, Json
 Headers = tuple[tuple[str, str], ...]
 
 SEEN = "x-replaykit-seen"
-"""Marks a request that was recorded or served in its own process; the proxy takes it off."""
+"""Marks a request that was recorded or served in its own process; the proxy removes it."""
 HIDDEN = "hidden"
 
 _SECRET_HEADER = re.compile(
@@ -28,7 +28,7 @@ _SECRET_HEADER = re.compile(
     re.IGNORECASE,
 )
 _SECRET_PARAMETER = re.compile(
-    r"(?!.*(?:page|next|continuation|sync)[-_]?token$)"  # where a list goes on is no secret
+    r"(?!.*(?:page|next|continuation|sync)[-_]?token$)"  # the cursor of a list is no secret
     r"(?:.*(?:key|token|secret|signature|password|credential)|sig|auth|x-amz-.*|x-goog-.*)",
     re.IGNORECASE,
 )
@@ -47,12 +47,12 @@ _SEARCHED_BYTES = 1024 * 1024
 
 
 def clean_headers(headers: Iterable[tuple[str, str]]) -> Headers:
-    """Response headers as they are kept: as they came, secrets hidden; of a cookie, its name and attributes stay."""
+    """Return response headers with secrets hidden; of a cookie, name and attributes stay."""
     return tuple([(name, _clean_value(name, value)) for name, value in headers if name.lower() != SEEN])
 
 
 def first_header(headers: Headers, name: str) -> str:
-    """Return the first value of a header, by its name in small letters; empty where there is none."""
+    """Return the first value of a header, given its name in lower case; empty if there is none."""
     for key, value in headers:  # a loop, not next(): this runs for every request
         if key.lower() == name:
             return value
@@ -60,7 +60,7 @@ def first_header(headers: Headers, name: str) -> str:
 
 
 def header_text(value: Any) -> str:
-    """Return the name or the value of a header as text: each byte is one character, so that none is lost."""
+    """Return the name or value of a header as text: each byte is one character, so that none is lost."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return str(value)
@@ -75,15 +75,15 @@ class CleanUrl(Struct, frozen=True):
     """A URL without user, password, fragment and secret values."""
 
     place: str
-    """Host and port, the port only where it is not the usual one."""
+    """Host and port, without a default port."""
     path: str
     query: tuple[tuple[str, str], ...]
     text: str
 
 
-@lru_cache(maxsize=256)  # an agent asks at few places, and taking a URL apart takes long
+@lru_cache(maxsize=256)  # an agent uses few URLs, and parsing one takes long
 def taken_apart(url: str) -> CleanUrl:
-    """The URL as it may be written down, and its parts."""
+    """Return the URL without secrets, and its parts."""
     parts = urlsplit(url)
     usual = {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
     place = parts.netloc.rpartition("@")[2].lower().removesuffix(usual)
@@ -93,25 +93,25 @@ def taken_apart(url: str) -> CleanUrl:
 
 
 def clean_url(url: str) -> str:
-    """The URL as it may be written down."""
+    """Return the URL without secrets."""
     return taken_apart(url).text
 
 
 def clean_query(query: str) -> list[tuple[str, str]]:
-    """The parameters of a query or a form, the values of secret ones hidden."""
+    """Return the parameters of a query or form, with secret values hidden."""
     pairs = parse_qsl(query, keep_blank_values=True)
     return [(name, HIDDEN if _SECRET_PARAMETER.fullmatch(name) else value) for name, value in pairs]
 
 
 def clean_json(value: Json, text: bytes) -> Json:
-    """A body that was read from this text, the values of members hidden that are secrets by their name."""
+    """Return a body that was parsed from this text, with the values of secret members hidden."""
     if not _hints(text, _HINTS):
         return value
     return _without_secrets(value, MAX_DEPTH)
 
 
 def clean_chunks(chunks: list[bytes]) -> list[bytes]:
-    """The chunks of an answer, tokens and keys that it hands out made illegible; every length stays the same."""
+    """Return the chunks of an answer with its tokens and keys masked; every length stays the same."""
     if sum(map(len, chunks)) > _SEARCHED_BYTES:
         return chunks
     whole = b"".join(chunks)
@@ -125,10 +125,10 @@ def clean_chunks(chunks: list[bytes]) -> list[bytes]:
 
 
 def _hints(text: bytes, words: tuple[bytes, ...]) -> bool:
-    """True when a secret may be there. Nearly always none is, and an expression that finds out takes far longer."""
+    """True if the text may contain a secret. Nearly none does, and a regular expression takes far longer to tell."""
     lowered = text.lower()
     for word in words:  # a loop, not any(): this runs for every request
-        if lowered.find(word) >= 0:  # `in` first fails to make a number of the word
+        if lowered.find(word) >= 0:  # `in` would first try the bytes as an integer
             return True
     return False
 
@@ -144,14 +144,14 @@ def _clean_value(name: str, value: str) -> str:
     return value
 
 
-@lru_cache(maxsize=1024)  # every request has the same few headers; to match one takes 3 µs
+@lru_cache(maxsize=1024)  # every request has the same few headers; matching one takes 3 µs
 def _is_secret(header: str) -> bool:
     return _SECRET_HEADER.fullmatch(header) is not None
 
 
 def _without_secrets(value: Json, levels: int) -> Json:
     if levels == 0:
-        return None  # nothing below this is written
+        return None  # nothing below this is stored
     if type(value) is list:
         return [_without_secrets(item, levels - 1) for item in value]
     if type(value) is not dict:

@@ -1,7 +1,8 @@
-"""http.client of the standard library, and with it urllib.request, httplib2 and xmlrpc.
+"""http.client of the standard library, and so urllib.request, httplib2 and xmlrpc.
 
-A request passes through the seam when its head and body are known, which is when they are sent. A recorded response is
-read by http.client itself, from a socket that holds it. urllib3 sits on http.client too, and has a module of its own.
+A request passes through the seam when its head and body are complete, which is when it is sent. http.client itself
+reads a recorded response, from a socket that holds it. urllib3 is based on http.client too, and has a module of its
+own.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from replaykit.seam.own_code import Function
 from replaykit.seam.unrecorded import accounted
 
 _CALL = "_replaykit_call"
+# Marks a connection whose request does not pass through the seam.
 _LEFT_ALONE = "_replaykit_left_alone"
-"""Marks a connection whose request does not pass through the seam."""
 
 
 def connect(original: Function, conn: Any) -> None:
-    """For `HTTPConnection.connect`: in a replay, put off until it is known that a request is made."""
+    """Wrap `HTTPConnection.connect`: a replay defers it until the request is known to be live."""
     here = None
     if not _is_urllib3(conn.__class__) and _LEFT_ALONE not in vars(conn):
         here = listening(_url(conn, "/"))
@@ -39,7 +40,7 @@ def connect(original: Function, conn: Any) -> None:
 
 
 def end_headers(original: Function, conn: Any, message_body: Any = None, **options: Any) -> None:
-    """For `HTTPConnection.endheaders`, which sends the request."""
+    """Wrap `HTTPConnection.endheaders`, which sends the request."""
     if _is_urllib3(conn.__class__):
         original(conn, message_body, **options)
         return
@@ -70,7 +71,7 @@ def end_headers(original: Function, conn: Any, message_body: Any = None, **optio
 
 
 def get_response(original: Function, conn: Any) -> Any:
-    """For `HTTPConnection.getresponse`."""
+    """Wrap `HTTPConnection.getresponse`."""
     call: HttpCall | None = vars(conn).pop(_CALL, None)
     if call is None:
         return original(conn)
@@ -105,7 +106,7 @@ def _headers(conn: Any) -> Headers:
 
 
 def _has_body(headers: Headers) -> bool:
-    """True when the head announces a body."""
+    """True if the head announces a body."""
     announced = {name.lower(): value for name, value in headers}
     return announced.get("content-length", "0") != "0" or "transfer-encoding" in announced
 
@@ -118,13 +119,13 @@ def _amend(conn: Any, amended: dict[str, str]) -> None:
 
 
 def _prepare(conn: Any, served: Served) -> None:
-    """Put a recorded response where the connection reads from; raise what kept the request from being sent."""
+    """Put a recorded response where the connection reads from; raise an error that kept the request from being sent."""
     error = served.failure(vars(http.client))
     if error is not None and not served.was_sent:
         served.wait()
         raise error
     if isinstance(error, http.client.IncompleteRead):
-        error = None  # http.client sees itself that there is too little
+        error = None  # http.client notices by itself that data is missing
     if conn.sock is not None:
         conn.sock.close()
     conn.sock = RecordedSocket(served, error)
@@ -142,7 +143,7 @@ def _altered(conn: Any, call: HttpCall, body: bytes) -> Any:
 
 
 def _tap(response: Any, call: HttpCall) -> None:
-    """Note what is read of the response from here on."""
+    """Record what is read of the response from here on."""
     if response.length == 0 or response.fp is None:
         call.ended()
         return
@@ -151,17 +152,17 @@ def _tap(response: Any, call: HttpCall) -> None:
 
 
 class _TappedFile:
-    """The file that a response is read from. The bytes of its body are noted as they come."""
+    """The file that a response is read from; records the bytes of its body."""
 
     def __init__(self, response: Any, call: HttpCall) -> None:
         self._file = response.fp
-        self._response = weakref.proxy(response)  # who drops a response closes it
+        self._response = weakref.proxy(response)  # dropping a response must still close it
         self._call = call
         self._left = response.length
         self._begins_chunk = True
         self._portion = 0
         self.is_dropped = False
-        """True when nobody has closed the response, and it closes itself."""
+        """True if nobody has closed the response, and it closes itself."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -175,7 +176,7 @@ class _TappedFile:
     def read1(self, size: int = -1) -> bytes:
         data = self._noted(self._watched(self._file.read1, size), size)
         if not self._response.chunked:
-            self._begins_chunk = not 0 <= size <= len(data)  # it was all that had come
+            self._begins_chunk = not 0 <= size <= len(data)  # the read returned all that had come
         return data
 
     def readinto(self, buffer: Any) -> int:
@@ -189,7 +190,7 @@ class _TappedFile:
         line: bytes = self._watched(self._file.readline, *size)
         if not self._response.chunked:
             return self._noted(line, *size)
-        self._begins_chunk = True  # the line says how long the next chunk is
+        self._begins_chunk = True  # the line gives the length of the next chunk
         if line.partition(b";")[0].strip(b"0 \r\n") == b"" and line:
             self._call.ended()
         elif not line:
@@ -199,7 +200,7 @@ class _TappedFile:
     def close(self) -> None:
         self._file.close()
         if self.is_dropped:
-            return  # it is written down when the run ends: this may be the garbage collector, at any moment
+            return  # recorded at the end of the run: this may be the garbage collector, at any moment
         self._call.broke()
 
     def _watched(self, read: Function, *arguments: Any) -> Any:
@@ -212,12 +213,12 @@ class _TappedFile:
     def _noted(self, data: bytes, *size: Any) -> bytes:
         if not data:
             self._note_end(*size)
-        elif not self._response.chunked or self._response.chunk_left:  # else it ends a chunk
+        elif not self._response.chunked or self._response.chunk_left:  # otherwise it ends a chunk
             self._note(data)
         return data
 
     def _note_end(self, *size: Any) -> None:
-        """Nothing more comes: the end of the response, or too early for it."""
+        """Note the end of the response, or that it ended too early."""
         if size and size[0] == 0:
             return
         if self._left is None and not self._response.chunked:

@@ -1,7 +1,7 @@
-"""httpx and httpx2, which are the same to us: the transports that every client has unless it was given another.
+"""httpx and httpx2, which work the same: the default transports of their clients.
 
-A stream is passed on as it comes, and noted on the way. SDKs that try again after any exception are told of a
-Divergence in a way that they do not try again after (`_Refusal`).
+A stream is passed on as it comes, and recorded on the way. SDKs that retry after any exception get a Divergence in a
+form after which they do not retry (`_Refusal`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from replaykit.seam.own_code import Function
 from replaykit.seam.scope import Scope
 from replaykit.seam.through import later, never
 
+# A header of SDKs by Stainless: they retry after any exception, but not after a response that forbids it.
 _RETRIES = "x-stainless-retry-count"
-"""A header of SDKs by Stainless: they retry after any exception, but not after a response that forbids it."""
 
 
 def handle_request(original: Function, name: str, transport: Any, request: Any) -> Any:
-    """For `HTTPTransport.handle_request`."""
+    """Wrap `HTTPTransport.handle_request`."""
     here = listening(request.url)
     if here is None:
         return original(transport, request)
@@ -48,7 +48,7 @@ def handle_request(original: Function, name: str, transport: Any, request: Any) 
 
 
 async def handle_async_request(original: Function, name: str, transport: Any, request: Any) -> Any:
-    """For `AsyncHTTPTransport.handle_async_request`."""
+    """Wrap `AsyncHTTPTransport.handle_async_request`."""
     here = listening(request.url)
     if here is None:
         return await original(transport, request)
@@ -71,7 +71,7 @@ async def handle_async_request(original: Function, name: str, transport: Any, re
 
 
 def send(original: Function, name: str, client: Any, request: Any, **options: Any) -> Any:
-    """For `Client.send`."""
+    """Wrap `Client.send`."""
     try:
         return original(client, request, **options)
     except ReplayKitError as error:
@@ -79,7 +79,7 @@ def send(original: Function, name: str, client: Any, request: Any, **options: An
 
 
 async def asend(original: Function, name: str, client: Any, request: Any, **options: Any) -> Any:
-    """For `AsyncClient.send`."""
+    """Wrap `AsyncClient.send`."""
     try:
         return await original(client, request, **options)
     except ReplayKitError as error:
@@ -87,7 +87,7 @@ async def asend(original: Function, name: str, client: Any, request: Any, **opti
 
 
 class _Library:
-    """One of the libraries, which is loaded already."""
+    """One of the libraries, already loaded."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -101,7 +101,7 @@ class _Library:
         return HttpCall(here, HttpRequest(method=request.method, url=url, headers=headers, body=request.content))
 
     def altered(self, response: Any, call: HttpCall, body: bytes) -> Any:
-        """Return what a fault makes of the live response, whose body is this."""
+        """Return the live response with this body, as a fault changes it."""
         self._begin(response, call)
         return self.response(call.altered(body))
 
@@ -115,9 +115,9 @@ class _Library:
         )
 
     def tapped(self, response: Any, call: HttpCall) -> Any:
-        """The live response; what is read of it is noted."""
+        """Return the live response, which records what is read of it."""
         self._begin(response, call)
-        if response.is_closed:  # it came as a whole, from somebody who stands in for the network
+        if response.is_closed:  # complete, from a stand-in for the network
             call.chunk(response.content)
             call.ended()
         else:
@@ -125,7 +125,7 @@ class _Library:
         return response
 
     def response(self, served: Served) -> Any:
-        """A recorded response."""
+        """Return a recorded response."""
         extensions = {"http_version": served.version.encode()}
         if served.reason:
             extensions["reason_phrase"] = header_bytes(served.reason)
@@ -137,7 +137,7 @@ class _Library:
         )
 
     def failure(self, served: Served) -> BaseException | None:
-        """Return what a recorded response ends with; a class of the other library becomes the one of this."""
+        """Return the error that a recorded response ends with, as a class of this library; None if it ends well."""
         names, error = vars(self.module), served.error
         if error is not None and error.module.partition(".")[0] in ("httpx", "httpx2") and error.type in names:
             error = replace(error, module=names[error.type].__module__)
@@ -153,7 +153,7 @@ class _Library:
             raise error
 
     def refusal(self, request: Any, error: ReplayKitError) -> Any:
-        """The error raised, or told in a response where raising it would be taken for a bad connection."""
+        """Raise the error, or return it as a response if raising it would look like a connection failure."""
         if _RETRIES not in request.headers:
             raise error
         refusal = self._refusal(
@@ -171,7 +171,7 @@ _library = lru_cache(maxsize=8)(_Library)
 
 def _refusal(module: Any) -> Any:
     class Refusal(module.Response):  # type: ignore[misc]
-        """Says what went wrong to whoever reads it, and raises it to whoever asks whether all is well."""
+        """Shows the error to anyone who reads it, and raises it for anyone who checks the status."""
 
         replaykit_error: ReplayKitError
 
@@ -187,9 +187,9 @@ def _refusal(module: Any) -> Any:
 
 def _live_stream(module: Any) -> Any:
     class Tap(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
-        """A live stream that is noted while it is read.
+        """A live stream that records what is read of it.
 
-        One that is dropped without being closed is written down when the run ends, not here: this may then be the
+        A stream that is dropped without being closed is recorded at the end of the run, not here: this may then be the
         garbage collector, at any moment.
         """
 
@@ -234,7 +234,7 @@ def _live_stream(module: Any) -> Any:
 
 def _recorded_stream(module: Any) -> Any:
     class Replay(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
-        """A recorded stream: the chunks as they came, and then its end."""
+        """A recorded stream: the recorded chunks, and then its end."""
 
         def __init__(self, served: Served, library: _Library) -> None:
             self._served = served

@@ -1,4 +1,4 @@
-"""A socket that holds a recorded response, for libraries that read HTTP/1.1 themselves."""
+"""A socket with a recorded response, for libraries that parse HTTP/1.1 themselves."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from replaykit.seam.http.response import Served, http1_body, http1_head, in_time
 
 
 class RecordedSocket:
-    """As much of a socket as http.client wants. What is written to it goes nowhere."""
+    """The part of a socket that http.client needs. Writes are ignored."""
 
     def __init__(self, served: Served | None = None, error: BaseException | None = None) -> None:
-        """`error` comes after the response; without a response it comes in its place."""
+        """`error` is raised after the response, or instead of it if there is none."""
         self._frames = iter(()) if served is None else _frames(served, error)
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
@@ -35,7 +35,7 @@ def _frames(served: Served, error: BaseException | None) -> Iterator[bytes]:
 
 
 class _FrameReader(io.RawIOBase):
-    """A file whose reads never go beyond the end of a frame: chunks stay what they were."""
+    """A file whose reads never cross the end of a frame, so that chunks stay the same."""
 
     def __init__(self, frames: Iterator[bytes]) -> None:
         self._frames = frames

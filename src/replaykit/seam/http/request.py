@@ -1,4 +1,4 @@
-"""A request as it goes over the wire, and as the call that it is at the seam."""
+"""A request on the wire, and the call that it becomes at the seam."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from replaykit.wire.request_keys import match_key
 from replaykit.wire.routes import api_of
 
 WHOLE_BODY = 16 * 1024 * 1024
-"""A request body above this is known by its hash alone."""
+"""A larger request body is represented by its hash."""
 SESSION = "REPLAYKIT_SESSION"
-"""Set where a proxy of ours, on loopback, may stand in for an API."""
+"""Set if a proxy of ours, on loopback, may stand in front of an API."""
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("127.0.0.1", "localhost")
@@ -30,9 +30,9 @@ _SAFE = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
 def http_url(scheme: str, host: str, port: int | None, target: str) -> str:
-    """Return the URL of a request that is sent to a host for a target, the port only where it is not the usual one."""
+    """Return the URL of a request to a host, without a default port."""
     if not target.startswith("/"):
-        return target  # as a proxy wants it
+        return target  # the absolute form for a proxy
     if ":" in host:
         host = f"[{host}]"
     if port not in (None, _PORTS.get(scheme)):
@@ -41,7 +41,7 @@ def http_url(scheme: str, host: str, port: int | None, target: str) -> str:
 
 
 def joined_body(body: Any, encoding: str) -> bytes:
-    """Return the whole body: what can be read once is read now."""
+    """Return the whole body; one that can be read only once is read now."""
     if isinstance(body, str):
         return body.encode(encoding)
     if isinstance(body, bytes | bytearray | memoryview):
@@ -52,29 +52,29 @@ def joined_body(body: Any, encoding: str) -> bytes:
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """A request as it goes over the wire."""
+    """A request on the wire."""
 
     method: str
     url: str
     headers: Headers = ()
     body: bytes = b""
     api_url: str = ""
-    """Tells which API it speaks, where its own URL does not."""
+    """The URL by which the API is recognised, if its own does not show it."""
 
     def header(self, name: str) -> str:
-        """Return the first value of a header, by its name in small letters."""
+        """Return the first value of a header, given its name in lower case."""
         return first_header(self.headers, name)
 
     @property
     def api(self) -> ModelApi | None:
-        """The API of a model that it speaks, if it speaks one."""
+        """The model API of the request, if it is one."""
         return api_of(self.method, self.api_url or self.url, self.header("content-type"))
 
     @property
     def amended(self) -> dict[str, str]:
-        """The headers that are sent in place of the caller's, names in small letters.
+        """The headers that replace those of the caller, with lower-case names.
 
-        Bodies are asked for uncompressed, so that they can be read, unless the caller has signed what it accepts.
+        Uncompressed bodies are requested, so that they can be read, unless the caller has signed the header.
         """
         headers: dict[str, str] = {}
         if self.header("accept-encoding") and "accept-encoding" not in self.header("authorization"):
@@ -85,7 +85,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
 
 
 class Amended:
-    """The headers of a request while it is sent; afterwards they are what the caller has made them."""
+    """Replaces the headers of a request while it is sent, and restores the caller's afterwards."""
 
     def __init__(self, headers: MutableMapping[str, str], request: HttpRequest) -> None:
         self._headers = headers
@@ -105,12 +105,12 @@ class Amended:
 
 
 class _ModelCall(PendingCall, eq=False):
-    """A call of a model. What it is found by on a tape is worked out when somebody looks: a recording does not."""
+    """A call of a model. Its key for the tape is computed on first use: a recording does not need it."""
 
     _api: ModelApi | None = None
     _key: bytes | None = None
 
-    @property  # type: ignore[misc]  # it stands in the place of a field
+    @property  # type: ignore[misc]  # it replaces a field
     def key(self) -> bytes:
         if self._key is None:
             assert self._api is not None
@@ -132,7 +132,7 @@ def _model_call(api: ModelApi, name: str, arguments: bytes, scope: Scope) -> Pen
 
 
 def pending(scope: Scope, request: HttpRequest, api: ModelApi | None) -> PendingCall:
-    """The call that the request is: of a model, where it speaks its API, or else an exchange."""
+    """Return the request as a call: of a model if it uses a known API, or else an exchange."""
     if api is not None:
         body = _json(request.body)
         if isinstance(body, dict):
@@ -151,9 +151,9 @@ def pending(scope: Scope, request: HttpRequest, api: ModelApi | None) -> Pending
 
 
 def text_or_bytes(data: bytes) -> str | bytes:
-    """Text where it is some, so that people can read it."""
+    """Return text if the data is readable text, or else the bytes."""
     if 0 in data:
-        return data  # no text that anybody reads, even where it could pass for one
+        return data  # not for reading, even if it decodes
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -163,7 +163,7 @@ def text_or_bytes(data: bytes) -> str | bytes:
 def _body(request: HttpRequest) -> Json:
     kind, body = request.header("content-type"), request.body
     boundary = _BOUNDARY.search(kind) if "multipart/" in kind.lower() else None
-    if boundary:  # it is drawn anew for each request
+    if boundary:  # random in each request
         body = body.replace(boundary[1].encode(), b"boundary")
     if len(body) > WHOLE_BODY:
         import hashlib  # noqa: PLC0415 (few requests are that large)

@@ -1,4 +1,4 @@
-"""A recorded response, to be given out as it came."""
+"""A recorded response, to be served as it came."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from replaykit.seam.rebuild import rebuild_error
 from replaykit.seam.scope import CallAnswer, PendingCall
 
 TOO_LARGE = "TooLarge"
-"""The error of a response that was passed on and not kept."""
+"""The error of a response that was passed on but too large to store."""
 CANCELLED = "CancelledError"
-"""The error of a response that somebody waited for until they were cancelled."""
+"""The error of a response whose reader was cancelled while waiting."""
 LEFT = "the program left before the response had ended"
-"""The message of the error that the proxy records when a program gives up on a request."""
+"""The message of the error that the proxy records if a program gives up on a request."""
 
 
 class Served(Struct, frozen=True, kw_only=True):
-    """A recorded response: what came, and how it ended."""
+    """A recorded response, and how it ended."""
 
     name: str
-    """Of the call it answers."""
+    """The name of the call it answers."""
     status: int = 0
-    """0 when no response came: then `error` is what the request failed with."""
+    """0 if no response came: then `error` is the failure of the request."""
     reason: str = ""
     version: str = "HTTP/1.1"
     headers: Headers = ()
@@ -39,39 +39,39 @@ class Served(Struct, frozen=True, kw_only=True):
     pauses_ms: tuple[float, ...] = ()
     """The recorded wait before each chunk."""
     waits_s: tuple[float, ...] = ()
-    """The waits of this replay, before the head and before each chunk; empty if everything is there at once."""
+    """The waits of this replay, before the head and before each chunk; empty to serve everything at once."""
     complete: bool = True
-    """False when it broke off after the last chunk."""
+    """False if it broke off after the last chunk."""
     error: ErrorInfo | None = None
-    """The error that it broke off with; without one, the caller had left it."""
+    """The error that it broke off with; None if the caller left it."""
 
     def header(self, name: str) -> str:
-        """Return the first value of a header, by its name in small letters."""
+        """Return the first value of a header, given its name in lower case."""
         return first_header(self.headers, name)
 
     def wait(self) -> None:
-        """Wait for the head as long as it takes."""
+        """Wait as long as the head takes."""
         if self.waits_s:
             time.sleep(self.waits_s[0])
 
     @property
     def is_chunked(self) -> bool:
-        """True when HTTP/1.1 frames its body chunk by chunk."""
+        """True if HTTP/1.1 frames its body chunk by chunk."""
         return "chunked" in self.header("transfer-encoding").lower()
 
     @property
     def was_cut_off(self) -> bool:
-        """True when whoever waited for it was cancelled: there was, and is, nothing to do but wait."""
+        """True if its reader was cancelled: there was, and is, nothing to do but wait."""
         return self.error is not None and self.error.type == CANCELLED
 
     @property
     def was_sent(self) -> bool:
-        """True when the request is known to have been sent."""
+        """True if the request is known to have been sent."""
         return bool(self.status or self.pauses_ms)
 
     @property
     def was_abandoned(self) -> bool:
-        """True when whoever waited for it gave up: there is no more of it, and nobody knows how it would have ended."""
+        """True if its reader gave up: the rest is missing, and its end is unknown."""
         if self.complete:
             return False
         if self.error is None or self.was_cut_off:
@@ -79,7 +79,7 @@ class Served(Struct, frozen=True, kw_only=True):
         return self.error.message == LEFT or "Timeout" in self.error.type
 
     def failure(self, namespace: Mapping[str, Any]) -> BaseException | None:
-        """Return what it ends with, as an exception that `namespace` knows; None when it ends well."""
+        """Return the error that it ends with, as an exception that `namespace` knows; None if it ends well."""
         if self.complete:
             return None
         if self.error is not None and not self.was_cut_off:
@@ -93,19 +93,19 @@ class Served(Struct, frozen=True, kw_only=True):
 
 
 def at_pace(response: Served, took_s: float, speed: float) -> Served:
-    """The response, to be given as slowly as it came, when the whole of it took that long."""
+    """Return the response at its recorded pace, given how long the whole took."""
     pauses = [pause / 1000 for pause in response.pauses_ms][: len(response.chunks)]
     waits = [max(0.0, took_s - sum(pauses)), *pauses, *[0.0] * (len(response.chunks) - len(pauses))]
     return replace(response, waits_s=tuple(wait / speed for wait in waits))
 
 
 def later_by(response: Served, seconds: float) -> Served:
-    """The response, of which all is to be waited for that long."""
+    """Return the response with a delay before all of it."""
     return replace(response, waits_s=(seconds, *[0.0] * len(response.chunks)))
 
 
 def served(call: PendingCall, answer: CallAnswer, method: str) -> Served:
-    """The response that a recorded call holds; `Unreplayable` when it holds none."""
+    """Return the response in a recorded call; raise `Unreplayable` if it has none."""
     wire = answer.wire
     if wire is None:
         if answer.error is None:
@@ -131,7 +131,7 @@ def served(call: PendingCall, answer: CallAnswer, method: str) -> Served:
 
 
 def http1_head(response: Served) -> bytes:
-    """The first lines of the response, as HTTP/1.1 writes them."""
+    """Return the head of the response in HTTP/1.1."""
     version = "HTTP/1.1"
     if response.version == "HTTP/1.0":
         version = response.version
@@ -141,7 +141,7 @@ def http1_head(response: Served) -> bytes:
 
 
 def in_time(response: Served) -> Iterator[bytes]:
-    """The chunks of the response, each after the time it takes."""
+    """Yield the chunks of the response, each after its wait."""
     for number, chunk in enumerate(response.chunks, 1):
         if response.waits_s:
             time.sleep(response.waits_s[number])
@@ -149,7 +149,7 @@ def in_time(response: Served) -> Iterator[bytes]:
 
 
 def http1_body(response: Served, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks of the response, framed as its headers say; a whole one ends with its last frame."""
+    """Yield the chunks of the response, framed as its headers say; a complete one ends with its last frame."""
     if not response.is_chunked:
         yield from chunks
         return
@@ -161,15 +161,15 @@ def http1_body(response: Served, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def header_pairs(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Headers from bytes: each character is one byte, so that none is lost."""
+    """Decode headers: each byte becomes one character, so that none is lost."""
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
 def header_bytes(text: str) -> bytes:
-    """The bytes of a header's name or value."""
+    """Return the bytes of a header's name or value."""
     try:
         return text.encode("latin-1")
-    except UnicodeEncodeError:  # nothing a server could have sent: somebody has written it into a fixture
+    except UnicodeEncodeError:  # written into a fixture by hand: no server could have sent it
         return text.encode("utf-8", "replace")
 
 
@@ -178,7 +178,7 @@ def _one_line(text: str) -> bytes:
 
 
 def _headers(wire: WireInfo, chunks: tuple[bytes, ...]) -> Headers:
-    """The headers, with the length that the body has: it may have been edited by hand."""
+    """Return the headers with the actual length of the body, which may have been edited by hand."""
     if wire.status in (204, 304):
         return wire.headers
     size = str(sum(map(len, chunks)))
@@ -190,4 +190,4 @@ def _as_bytes(item: Any) -> bytes:
         return item.encode()
     if isinstance(item, bytes):
         return item
-    return msgspec.json.encode(item)  # somebody has written JSON into a fixture instead of its text
+    return msgspec.json.encode(item)  # JSON written into a fixture by hand, instead of its text

@@ -1,6 +1,6 @@
-"""Answers that no server sent: what it would have sent for another answer, or for one that only a trace tells of.
+"""Answers that no server sent, in the form in which a server would have sent them.
 
-Forks, faults and the replay of imported runs all have their answers written here.
+They are written for forks, for faults, and for the replay of imported runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from replaykit.wire.routes import api_of
 from replaykit.wire.traced_calls import TracedOutcome, outcome_of, seed_of
 
 _OF_THE_OLD_BODY = frozenset({"content-length", "content-encoding", "content-type", "content-md5", "etag", "digest"})
-# Each library of HTTP looks these up among its own names: the first that it has is what it raises.
+# Each HTTP library has one of these exceptions; the first that it knows is raised.
 _TIMEOUT = ErrorInfo(
     type="ReadTimeout",
     bases=(".ReadTimeoutError", ".ServerTimeoutError", "builtins.TimeoutError", "builtins.OSError"),
@@ -47,7 +47,7 @@ def written(
     usage: Usage | None = None,
     seed: bytes = b"",
 ) -> Outcome:
-    """The outcome in which a model says this: as its API sends it, as a stream where one was asked for."""
+    """Return the outcome in which a model gives this answer, in its API's form and streamed if requested."""
     sent = api.write(message, request=request, like=like, finish_reason=finish_reason, usage=usage, seed=seed)
     response = api.read_response(200, sent.chunks)
     return Outcome(
@@ -60,7 +60,7 @@ def written(
 
 
 def api_error(api: ModelApi, request: HttpRequest, status: int, error: ErrorInfo, headers: Headers = ()) -> Outcome:
-    """The outcome in which the API of a model answers with an error, in its own words."""
+    """Return the outcome in which a model's API answers with an error, in its own form."""
     body = error_body(api, status, error)
     wire = wire_of(request, status, (*headers, *error_headers(api, status)))
     error_info = api.read_response(status, (body,)).error
@@ -68,27 +68,27 @@ def api_error(api: ModelApi, request: HttpRequest, status: int, error: ErrorInfo
 
 
 def no_response(request: HttpRequest, text: str, *, timed_out: bool) -> Outcome:
-    """The outcome of a request that nobody answered: in time, or at all."""
+    """Return the outcome of a request without any response, or without one in time."""
     error = _TIMEOUT if timed_out else _NO_CONNECTION
     error_info = replace(error, message=text, args_json=raw((text,)))
     return Outcome(error=error_info, wire=wire_of(request), complete=False)
 
 
 def wire_of(request: HttpRequest, status: int = 0, headers: Headers = ()) -> WireInfo:
-    """Return how the exchange went, as the log says it."""
+    """Return a description of the exchange for the log."""
     url, reason = clean_url(request.url), _PHRASES.get(status, "")
     return WireInfo(method=request.method, url=url, status=status, reason=reason, headers=headers)
 
 
 def with_body(wire: WireInfo, body: bytes, content_type: str = "") -> Outcome:
-    """The outcome of an exchange that is answered with these bytes, and the status that `wire` says."""
+    """Return the outcome of an exchange with these bytes, and the status in `wire`."""
     kind = content_type or first_header(wire.headers, "content-type")
     items = (raw(text_or_bytes(body)),) if body else ()
     return Outcome(items_json=items, wire=answered(wire, kind, wire.status, wire.reason))
 
 
 def answered(wire: WireInfo, content_type: str, status: int = 200, reason: str = "OK") -> WireInfo:
-    """The same exchange, ended well, without what the headers say of the bytes that came."""
+    """Return the same exchange with a good status, without headers that describe the original bytes."""
     headers = [(name, value) for name, value in wire.headers if name.lower() not in _OF_THE_OLD_BODY]
     if content_type:
         headers.append(("content-type", content_type))
@@ -96,22 +96,22 @@ def answered(wire: WireInfo, content_type: str, status: int = 200, reason: str =
 
 
 def chunks_of(answer: CallAnswer, wire: WireInfo) -> Sequence[bytes]:
-    """The bytes of a response; nothing where they are compressed."""
+    """Return the bytes of a response; empty if they are compressed."""
     if first_header(wire.headers, "content-encoding").lower() not in ("", "identity"):
         return ()
     items = map(decode, answer.items_json or ())
     return [item.encode() if isinstance(item, str) else bytes(item) for item in items]
 
 
+# Parts of an answer that have to arrive.
 _FORMS = ("content", "tool_calls", "refusal", "parts")
-"""Parts of an answer that have to arrive."""
 
 
 def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool = False) -> LlmCall:
-    """Return the recorded call with the bytes that its answer has in the API of this call; as it is where it has some.
+    """Return the recorded call with its answer in the form of this call's API; unchanged if it has that form.
 
-    `asked_again`: the trace holds another call like it, so a client that repeats requests by itself may. Raises
-    `Unreplayable` where the trace, or the API, has no words for the answer.
+    `asked_again`: the trace holds another call like it, so a client that repeats requests by itself may do so. Raises
+    `Unreplayable` if the trace or the API cannot express the answer.
     """
     api = None if call.request is None else call.request.api
     if api is None or call.request is None or (recorded.wire is not None and _fits(recorded, call, api)):
@@ -132,15 +132,15 @@ def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool = Fal
 
 
 def _fits(recorded: LlmCall, call: PendingCall, api: ModelApi) -> bool:
-    """True when the bytes that were recorded are what this request expects: the same API, streamed or not."""
+    """True if the recorded bytes fit this request: the same API, and streamed or not alike."""
     wire = recorded.wire
     known = None if wire is None else api_of(wire.method, wire.url)
     if known is None:
         return True
     request = bytes(recorded.request_json)
-    if known == api and request == call.arguments:  # as most are: a long conversation need not be read for that
+    if known == api and request == call.arguments:  # the usual case, without parsing a long conversation
         return True
-    assert call.request is not None  # who calls this has looked
+    assert call.request is not None  # checked by the caller
     return (
         known.name == api.name and known.read_request(request).streamed == api.read_request(call.request.body).streamed
     )
@@ -150,14 +150,14 @@ def _outcome_for(
     recorded: LlmCall, outcome: TracedOutcome, call: PendingCall, api: ModelApi, *, asked_again: bool
 ) -> Outcome:
     request = call.request
-    assert request is not None  # who calls this has looked
+    assert request is not None  # checked by the caller
     if outcome.error is not None and not outcome.status:
         return no_response(request, outcome.error.message, timed_out=outcome.timed_out)
     if outcome.error is not None:
-        # SDKs repeat a request that failed. The trace tells how often that happened: the last time they must not.
+        # SDKs retry a failed request. The trace shows how often they did: after the last time they must not.
         headers = (("x-should-retry", "true" if asked_again else "false"), ("retry-after-ms", "1"))
         return api_error(api, request, outcome.status, outcome.error, headers)
-    assert outcome.answer is not None  # what is neither an error nor a problem is an answer
+    assert outcome.answer is not None  # neither an error nor a problem
     if not all(api.dialect.holds(as_object(part)) for part in outcome.answer.parts):
         raise _unsayable(call, f"{api.name} has no place for a part of its answer")
     try:
@@ -177,10 +177,10 @@ def _outcome_for(
 
 
 def _check(served: Outcome, outcome: TracedOutcome, call: PendingCall, api: ModelApi) -> None:
-    """Raise `Unreplayable` where a part of the answer did not make it into the API's form."""
+    """Raise `Unreplayable` if a part of the answer is missing in the API's form."""
     chunks = [msgspec.json.decode(item) for item in served.items_json or ()]
     if not all(isinstance(chunk, str) for chunk in chunks):
-        return  # frames in binary, of the one dialect that has them
+        return  # one dialect has binary frames
     answer = api.read_response(200, [chunk.encode() for chunk in chunks]).answer
     lost = [name for name in _FORMS if answer is None or getattr(answer, name) != getattr(outcome.answer, name)]
     lost = [name for name in lost if getattr(outcome.answer, name)]

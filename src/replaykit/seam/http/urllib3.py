@@ -1,7 +1,7 @@
-"""urllib3, and with it requests, botocore and whatever else sits on it.
+"""urllib3, and so requests, botocore and everything else based on it.
 
-One attempt is one exchange: retries and redirects are the caller's, and happen again in a replay. A recorded response
-is read by urllib3 itself, from a connection whose socket holds it; so it has every property of a live one.
+One attempt is one exchange: retries and redirects are the caller's, and happen again in a replay. urllib3 itself reads
+a recorded response, from a connection whose socket holds it, so it has every property of a live one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TUNNEL = "_replaykit_tunnel"
 
 
 def prepare_proxy(original: Function, pool: Any, conn: Any) -> None:
-    """For `HTTPSConnectionPool._prepare_proxy`, which connects: put off until it is known that the request is made."""
+    """Wrap `HTTPSConnectionPool._prepare_proxy`, which connects: deferred until the request is known to be live."""
     if listening() is None:
         original(pool, conn)
     else:
@@ -35,7 +35,7 @@ def prepare_proxy(original: Function, pool: Any, conn: Any) -> None:
 
 
 def make_request(original: Function, pool: Any, conn: Any, method: str, url: str, **options: Any) -> Any:
-    """For `HTTPConnectionPool._make_request`: one attempt."""
+    """Wrap `HTTPConnectionPool._make_request`, which makes one attempt."""
     target = http_url(pool.scheme, pool.host, pool.port, url)
     here = listening(target)
     if here is None:
@@ -68,7 +68,7 @@ def make_request(original: Function, pool: Any, conn: Any, method: str, url: str
 
 
 def send_of_botocore(original: Function, session: Any, request: Any) -> Any:
-    """For `URLLib3Session.send` of botocore, which wraps what it does not know: what stops a call comes out again."""
+    """Wrap `URLLib3Session.send` of botocore, which wraps unknown exceptions: unwrap those that stop a call."""
     try:
         return original(session, request)
     except Exception as error:
@@ -79,7 +79,7 @@ def send_of_botocore(original: Function, session: Any, request: Any) -> Any:
 
 
 def _outgoing(headers: Any, amended: dict[str, str]) -> Any:
-    """The headers that are sent: a copy in the caller's own kind of mapping, since some look at it again."""
+    """Return the headers to send: a copy in the caller's own kind of mapping, since some callers look at it again."""
     copied = headers.copy() if hasattr(headers, "copy") else dict(headers)
     for name in list(copied):
         if header_text(name).lower() in amended:
@@ -89,7 +89,7 @@ def _outgoing(headers: Any, amended: dict[str, str]) -> Any:
 
 
 def _read(body: Any) -> tuple[bytes, Any]:
-    """The whole body, and what is sent instead of it: what can be read once has been read now."""
+    """Return the whole body, and a body to send instead: one that can be read only once has been read now."""
     if body is None:
         return b"", None
     if isinstance(body, str):
@@ -97,11 +97,11 @@ def _read(body: Any) -> tuple[bytes, Any]:
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body), body
     whole = joined_body(body, "utf-8")
-    return whole, [whole]  # a list has no length of its own: it is sent as the caller has announced it
+    return whole, [whole]  # as a list, which has no length: the caller's headers announce it
 
 
 def _recorded(pool: Any, conn: Any, served: Served) -> HTTPConnection:
-    """A connection that the recorded response waits on; the request that is written to it goes nowhere."""
+    """Return a connection with the recorded response; the request that is written to it is ignored."""
     error = served.failure(vars(exceptions))
     for name, thing in (("pool", pool), ("conn", conn)):
         if isinstance(getattr(error, "__dict__", {}).get(name), Opaque):
@@ -120,7 +120,7 @@ def _begin(response: Any, call: HttpCall) -> None:
 
 
 def _tap(response: Any, call: HttpCall) -> None:
-    """From here on, what is read of the response is noted."""
+    """Record what is read of the response from here on."""
     _begin(response, call)
     if not isinstance(response, HTTPResponse):  # HTTP/2, which comes as a whole
         call.chunk(response.data)
@@ -133,12 +133,12 @@ def _tap(response: Any, call: HttpCall) -> None:
 
 
 class _Tapped(HTTPResponse):
-    """A response whose bytes are noted as they come, before they are unpacked."""
+    """A response that records its bytes as they come, before they are decompressed."""
 
     _replaykit: HttpCall
     _replaykit_kind: type[HTTPResponse]
     _replaykit_fails = False
-    _replaykit_portion = 0  # how much of the current piece was handed on, where it is asked for in portions
+    _replaykit_portion = 0  # how much of the current piece was passed on, if it is read in portions
 
     def _fp_read(self, *args: Any, **options: Any) -> bytes:
         data: bytes = super()._fp_read(*args, **options)
@@ -148,7 +148,7 @@ class _Tapped(HTTPResponse):
         return data
 
     def _lacks(self, came: int) -> bool:
-        """True when less has come than was announced: urllib3 says so in a moment, unless it was told not to mind."""
+        """True if less has come than announced: urllib3 reports that in a moment, unless told not to."""
         return self.enforce_content_length and (self.length_remaining or 0) > came
 
     def _handle_chunk(self, amt: int | None) -> bytes:
@@ -166,7 +166,7 @@ class _Tapped(HTTPResponse):
 
     def _update_chunk_length(self) -> None:
         begins = self.chunk_left is None
-        self._replaykit_fails = True  # where it does, it closes itself before it says why
+        self._replaykit_fails = True  # on failure, it closes itself before it raises
         super()._update_chunk_length()
         self._replaykit_fails = False
         if begins:
@@ -183,7 +183,7 @@ class _Tapped(HTTPResponse):
                 except BaseException:
                     self._replaykit_fails = True
                     raise
-        except GeneratorExit:  # nobody reads on; whether it was closed or dropped is yet to be seen
+        except GeneratorExit:  # nobody reads on; whether it was closed or dropped is unknown yet
             self._replaykit_fails = False
             raise
         except BaseException as error:
@@ -203,8 +203,8 @@ class _Tapped(HTTPResponse):
             self._replaykit.broke()
 
     def __del__(self) -> None:
-        # It was dropped, and closes itself. It is written down when the run ends, not here: this may be the
-        # garbage collector, at any moment.
+        # It was dropped, and closes itself. It is recorded at the end of the run, not here: this may be the garbage
+        # collector, at any moment.
         kind = self._replaykit_kind
         self.__class__ = kind  # type: ignore[assignment]
         kind.__del__(self)
