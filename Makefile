@@ -93,7 +93,8 @@ fidelity: $(VENV)
 
 crash: $(VENV)
 	CRASH_TRIALS=200 $(BIN)/python -m pytest -q -n 2 -rP -m "" tests/crash/test_kill.py
-	LOG_KILLS=500 $(BIN)/python -m pytest -q -s tests/crash/test_log_kills.py
+	LOG_KILLS=500 SHARED_LOG_KILLS=500 $(BIN)/python -m pytest -q -s tests/crash/test_log_kills.py \
+		tests/crash/test_shared_log_kills.py
 	PRUNE_SECONDS=60 $(BIN)/python -m pytest -q -s tests/crash/test_prune.py
 	DAMAGE_TRIALS=100 $(BIN)/python -m pytest -q -n 2 -m "" tests/store/test_salvage.py
 

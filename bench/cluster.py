@@ -131,7 +131,7 @@ def tree_cpu_s(roots: list[int]) -> float:
 
 def run_ci(directory: Path, *options: str, limit_s: float, others: list[int]) -> Measured:
     """Run `ci` once. `others` are the processes that work for it without being its children."""
-    command = [sys.executable, "-m", "replaykit", "ci", "-q", "-o", "reports", *options]
+    command = [sys.executable, "-m", "replaykit", "ci", "-q", *options]
     before, began = tree_cpu_s(others), time.monotonic()
     process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL)
     timer = threading.Timer(limit_s, process.kill)
@@ -143,14 +143,21 @@ def run_ci(directory: Path, *options: str, limit_s: float, others: list[int]) ->
         raise SystemExit(f"ci {' '.join(options)} ended with {code}; 1 was expected")
     wall_s = time.monotonic() - began
     driver_cpu_s = usage.ru_utime + usage.ru_stime
-    items = json.loads((directory / "reports" / "ci.json").read_bytes())["items"]
     return Measured(
-        verdicts=tuple((item["id"], item["verdict"]) for item in items),
+        verdicts=tuple(verdicts_in(directory)),
         wall_s=wall_s,
         cpu_s=driver_cpu_s + tree_cpu_s(others) - before,
         driver_cpu_s=driver_cpu_s,
         peak_bytes=usage.ru_maxrss * 1024,
     )
+
+
+def verdicts_in(directory: Path) -> Iterator[tuple[str, str]]:
+    """Yield the id and the verdict of each result of the newest run. Reports would take memory of their own."""
+    newest = max((directory / ".replaykit" / "ci").glob("*.jsonl"), key=lambda file: file.stat().st_mtime_ns)
+    for line in newest.read_text().splitlines()[1:-1]:
+        item = json.loads(line)["item"]
+        yield item["id"], item["verdict"]
 
 
 class Killer(threading.Thread):

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 THOROUGH = 60
 """Examples of a property that says nothing of their number, with `make test-all`."""
-QUICK = THOROUGH // 3
+QUICK = THOROUGH // 4
 
 Combination = tuple[int, ...]
 """One index into the values of each parameter."""
@@ -56,7 +56,7 @@ def sampled(names: str | Sequence[str], values: Iterable[Any], *, count: int, st
 
 
 def examples(count: int) -> int:
-    """Return how many examples of a property to try: `count` with `make test-all`, a third of it with `make test`."""
+    """Return how many examples of a property to try: `count` with `make test-all`, a quarter of it with `make test`."""
     if settings.default.max_examples >= THOROUGH:
         return count
     return max(1, count * QUICK // THOROUGH)

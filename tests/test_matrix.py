@@ -70,7 +70,7 @@ def own_profile() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_profile")
-@pytest.mark.parametrize(("profile", "counts"), [("thorough", [1000, 12, 1]), ("quick", [333, 4, 1])])
+@pytest.mark.parametrize(("profile", "counts"), [("thorough", [1000, 12, 1]), ("quick", [250, 3, 1])])
 def test_the_profile_says_how_many_examples_a_property_is_tried_with(profile: str, counts: list[int]) -> None:
     settings.load_profile(profile)
 

@@ -23,13 +23,14 @@ def checked(example: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         call = example.partition("(")[0]
-        signature = inspect.signature(function)
+        # Both take longer than most calls, and few of the functions are called in one process.
+        signature_of = functools.cache(functools.partial(inspect.signature, function))
         tests = functools.cache(functools.partial(_tests, function))
 
         @functools.wraps(function)
         def checked_function(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                arguments = signature.bind(*args, **kwargs).arguments
+                arguments = signature_of().bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise UsageError(f"{call}: {error}", hint=f"Write: {example}") from None
             fits = tests()

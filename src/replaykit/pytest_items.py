@@ -19,6 +19,7 @@ from replaykit.candidates.golden import GoldenResult, as_happened, replay_golden
 from replaykit.candidates.replay import replay
 from replaykit.candidates.worlds import with_consent
 from replaykit.cases.case import ReplayCase, load_case
+from replaykit.cases.config_files import find_project
 from replaykit.cases.golden import read_golden
 from replaykit.cases.requests import Flags, refusal_text, refused_in
 from replaykit.config import HOME, make_home
@@ -27,7 +28,6 @@ from replaykit.errors import Divergence, ReplayKitError, UsageError
 from replaykit.export.forms import export_run
 from replaykit.handlers.recording.agents import AGENTS
 from replaykit.model.isolation import Consent
-from replaykit.project.find import find_project
 from replaykit.project.plugins import load_plugins, plugin_names
 from replaykit.terminal import visible
 

@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import threading
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TextIO
 
@@ -251,6 +250,8 @@ def _hidden(text: str) -> set[str]:
 def _is_hidden(char: str) -> bool:
     if char.isprintable():
         return char in _INVISIBLE
+    import unicodedata  # noqa: PLC0415 (hardly ever needed)
+
     return unicodedata.category(char) != "Zs"
 
 

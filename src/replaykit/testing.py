@@ -233,6 +233,17 @@ class StoreConformance:
         self.check_is_whole(other)
         other.close()
 
+    def test_a_shared_run_that_was_closed_goes_on_where_it_was(self, store: Any) -> None:
+        writer = self.share_with_one_call(store)
+        for seq in (1, 2):
+            with writer.turn() as news:
+                assert (news.fresh, news.events) == (False, [])
+                writer.append(sample_call(seq))
+            writer.close()
+        assert writer.news().events == []
+        assert _numbers(store.load("thread").events) == [0, 1, 2]
+        self.check_is_whole(store)
+
     def test_a_shared_run_that_had_ended_goes_on_under_the_header_it_began_with(self, store: Any) -> None:
         other = self.reopen(store)
         one, two = store.share("thread"), other.share("thread")

@@ -139,7 +139,10 @@ def _plain_file(file: Path) -> bytes:
                 raise InvalidFile("not a regular file", file=str(file))
             if found.st_size > MAX_VALUE_BYTES:
                 raise InvalidFile(f"larger than {MAX_VALUE_BYTES:,} bytes", file=str(file))
-            return stream.read(MAX_VALUE_BYTES + 1)
+            data = stream.read(found.st_size + 1)  # Python makes room for all that may be read
+            if len(data) > found.st_size:  # it has grown
+                data += stream.read(MAX_VALUE_BYTES + 1 - len(data))
+            return data
     except FileNotFoundError:
         raise InvalidFile("no such file", file=str(file), hint=_RESTORE) from None
     except OSError as error:

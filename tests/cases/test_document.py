@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 from tests.matrix import examples
 from tests.memory import traced_memory
 
-from replaykit.documents.document import Document, load_document, parse_document
+from replaykit.cases.fixture_reader import MAX_FIXTURE_BYTES
+from replaykit.documents.document import Document, load_document, parse_document, read_bytes
 from replaykit.documents.yaml_writer import emit_yaml
 from replaykit.errors import InvalidFile
 
@@ -311,3 +314,20 @@ def test_whatever_the_bytes_there_is_a_value_or_an_invalid_file(text):
                 None, file=file, text=text.encode("utf-8", "replace") if isinstance(text, str) else text
             )
         assert document.line(("a", 0, "b")) is None or document.line(("a", 0, "b")) >= 1
+
+
+def test_a_small_file_takes_no_room_for_the_largest_one(tmp_path: Path) -> None:
+    file = tmp_path / "small.json"
+    file.write_bytes(b"{}")
+
+    with traced_memory() as peak_bytes:
+        assert read_bytes(file, limit_bytes=MAX_FIXTURE_BYTES) == b"{}"
+
+    assert peak_bytes() < 1_000_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_file_that_is_longer_than_its_size_says_is_read_to_its_end_or_its_limit() -> None:
+    assert b"\nVmPeak:" in read_bytes("/proc/self/status")
+    with pytest.raises(InvalidFile, match="larger than 10 bytes"):
+        read_bytes("/proc/self/status", limit_bytes=10)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+
+from tests.crash.full_disk import insist, limit_files
 
 import replaykit as rk
-from replaykit.errors import StoreFull
 from replaykit.model.run import RunHeader
 from replaykit.store import writer
 from replaykit.testing import sample_call
@@ -25,22 +23,6 @@ writer.PACK_EVENTS = 5
 writer.LOG_PACKS = 2
 RUNS_PER_STORE = 4
 SIZES = (0, 0, 20, 500, 70_000)
-T = TypeVar("T")
-UNLIMITED = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-
-def limit_files(size: int) -> None:
-    """Let no file of this process grow beyond a size; without one where it is 0."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, UNLIMITED[1]) if size else UNLIMITED)
-
-
-def insist(action: Callable[[], T]) -> T:
-    """Do something, if need be once more: somebody makes room meanwhile."""
-    try:
-        return action()
-    except StoreFull:
-        limit_files(0)
-        return action()
 
 
 def write_run(store: rk.Store, run_id: str, rng: random.Random, acknowledged: int) -> None:

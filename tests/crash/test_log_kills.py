@@ -18,7 +18,8 @@ import replaykit as rk
 KILLS = int(os.environ.get("LOG_KILLS", "4"))
 WRITERS = 2
 KILLS_PER_STORE = 20
-WORKER = Path(__file__).with_name("log_worker.py")
+WORKER = "tests.crash.log_worker"
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who writes a run is known from locks of open files")
 
@@ -60,9 +61,10 @@ def test_no_kill_loses_doubles_or_cuts_an_acknowledged_event(tmp_path: Path) -> 
             rng = random.Random(trial)
             writers = [
                 subprocess.Popen(
-                    [sys.executable, str(WORKER), str(path), f"{trial}-{number}", str(acknowledged)],
+                    [sys.executable, "-m", WORKER, str(path), f"{trial}-{number}", str(acknowledged)],
                     stderr=subprocess.PIPE,
                     text=True,
+                    cwd=ROOT,
                 )
                 for number in range(WRITERS)
             ]

@@ -11,7 +11,8 @@ import pytest
 from tests.commands import Ran, caller
 from tests.judges.conftest import polite_agent
 
-from replaykit.judges.judgement_store import FILE, read_judgements
+from replaykit.cases.case import JUDGEMENTS_FILE as FILE
+from replaykit.judges.judgement_store import read_judgements
 
 POLITE = "sh polite.sh"
 ANSWER = "Thank you for asking."

@@ -12,6 +12,7 @@ from tests.commands import Ran, caller
 from tests.judges.conftest import polite_agent
 
 import replaykit as rk
+from replaykit.cases.case import JUDGEMENTS_FILE as FILE
 from replaykit.checks.assertions import find_judged, parse_assertion
 from replaykit.checks.rule import CannotTell
 from replaykit.judges.judge import (
@@ -25,7 +26,7 @@ from replaykit.judges.judge import (
     read_answer,
     system_of,
 )
-from replaykit.judges.judgement_store import FILE, NONE, ProjectAnswers, StoredAnswers, read_judgements
+from replaykit.judges.judgement_store import NONE, ProjectAnswers, StoredAnswers, read_judgements
 from replaykit.model.events import ErrorInfo, ToolCall
 from replaykit.model.result import Side
 from replaykit.model.run import RunStatus, TraceRun

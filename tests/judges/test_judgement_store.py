@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from replaykit.cases.case import JUDGEMENTS_FILE as FILE
 from replaykit.errors import FormatTooNew, InvalidFile
 from replaykit.judges.judge import PERSON, Answer, Asks, JudgeId, Judgement, Question, key_of
-from replaykit.judges.judgement_store import FILE, NONE, add_judgement, read_judgements
+from replaykit.judges.judgement_store import NONE, add_judgement, read_judgements
 from replaykit.model.values import raw
 
 JUDGE = JudgeId(name="openai", model="gpt", parameters={"temperature": 0})

@@ -15,12 +15,12 @@ from replaykit.handlers.replay.tape import Tape
 from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.matching import MatchMode, MatchRules
+from replaykit.model.pins import NOW
 from replaykit.model.values import Raw, canonical, raw
 from replaykit.programs.plan import Mode, ProgramPlan
 from replaykit.programs.process_log import MAIN, PROXY, SHIM, ProcessLog, path_segment
 from replaykit.programs.shared_tape import SharedMatcher, shared_tape
 from replaykit.seam.scope import RunSession, pending_call
-from replaykit.seam.time_and_chance import NOW
 
 
 def recorded(seq: int, name: str, **arguments: object) -> ToolCall:

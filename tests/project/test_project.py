@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import replaykit as rk
+from replaykit.cases.config_files import config_file, find_project
 from replaykit.cases.session import Session
 from replaykit.cli import cli
 from replaykit.errors import FormatTooNew, InvalidFile, UsageError
 from replaykit.project.agent import AgentToolMode, AgentType, Method, as_json_path
-from replaykit.project.find import config_file, find_project
 from replaykit.project.project import Project, Scoring
 from replaykit.project.sources import SourceType
 

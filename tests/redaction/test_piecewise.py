@@ -14,8 +14,9 @@ from tests.redaction.made_up_secrets import drawn, hexed, pem
 
 from replaykit.model.text_splice import common_prefix
 from replaykit.redaction import Redactor
-from replaykit.redaction.pieces import LEAST_BYTES, Pieces, grown_pieces, joined, pieces_of
+from replaykit.redaction.pieces import Pieces, grown_pieces, joined, pieces_of
 from replaykit.redaction.piecewise import Piecewise
+from replaykit.redaction.redactor import LEAST_BYTES
 from replaykit.redaction.rules import with_additions
 
 KEY = b"a key for tests, thirty-two long"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replaykit.errors import StoreError
-from replaykit.store.mounts import file_system_of, refuse_network_file_system
+from replaykit.store.schema import file_system_of, refuse_network_file_system
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts are read from /proc")
 

@@ -10,13 +10,15 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replaykit.errors import UsageError, nearest
-from replaykit.handlers.replay.handler import Replayer
-from replaykit.model.events import AnyEvent
-from replaykit.model.values import Json
-from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession
+
+if TYPE_CHECKING:
+    from replaykit.handlers.replay.handler import Replayer
+    from replaykit.model.events import AnyEvent
+    from replaykit.model.values import Json
+    from replaykit.seam.scope import CallAnswer, Outcome, PendingCall
 
 _SPEC = re.compile(r"[\w.]+:[\w.]+")
 
@@ -48,6 +50,8 @@ def load_named(spec: str, *directories: str, what: str = "agent", replayer: Repl
     for directory in reversed(places):
         if directory not in sys.path:
             sys.path.insert(0, directory)
+    from replaykit.seam.scope import RunSession  # noqa: PLC0415 (who only names an agent needs no seam)
+
     try:
         session = RunSession(_Importing(module_name))
         session.carries = False

@@ -19,9 +19,9 @@ from replaykit.handlers.replay.world import World
 from replaykit.model.events import Call, ToolCall
 from replaykit.model.isolation import NOT_ISOLATED, Isolation
 from replaykit.model.matching import MatchMode, ToolMode
+from replaykit.model.pins import MACHINE
 from replaykit.model.result import Deviation, Effect, Evidence, EvidenceSource
 from replaykit.model.run import TraceRun
-from replaykit.seam.time_and_chance import MACHINE
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.unrecorded_chance import RANDOM
+from replaykit.model.pins import HASHES, SECRETS, SETS
 from replaykit.model.result import Verdict
-from replaykit.seam.chance import HASHES, SECRETS, SETS
 from replaykit.seam.own_process import CPU_TIME
 
 _IN_WORDS = {

@@ -24,7 +24,7 @@ from replaykit.errors import UsageError
 from replaykit.model.isolation import CHANNELS, Consent, Isolation, IsolationLevel, weaker
 from replaykit.private_directories import remove_tree
 from replaykit.programs.isolation_level import deviations_in, isolation_of, level_of_environment, sandbox_level
-from replaykit.seam.own_servers import SANDBOX
+from replaykit.seam.variables import SANDBOX
 
 if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
@@ -79,7 +79,7 @@ class Confined:
         stopped = tuple(replace(one, count=count) for one, count in since.items())
         more, self._more_earlier = report.more_stopped - self._more_earlier, report.more_stopped
         notes = (*self._isolation.notes, *report.notes)
-        return isolation_of(replace(report, stopped=stopped, more_stopped=more, notes=notes))
+        return isolation_of(report._replace(stopped=stopped, more_stopped=more, notes=notes))
 
     def keep_writes(self, directory: Path) -> None:
         """Copy the files that the candidate wrote in its own layer below a directory."""

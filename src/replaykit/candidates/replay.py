@@ -17,7 +17,7 @@ from replaykit.candidates.attempt import Candidate, RepeatedRuns, evidence_of
 from replaykit.candidates.evidence import new_workspace, write_evidence
 from replaykit.candidates.take_choice import replay_takes
 from replaykit.candidates.worlds import with_chaos, with_consent, with_scenario
-from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
+from replaykit.cases.case import CASE_FILE, JUDGEMENTS_FILE, ReplayCase, load_case
 from replaykit.cases.proof import Standing, proof_path, prove_hint, standing_of
 from replaykit.checks.assertions import find_judged
 from replaykit.checks.verdict import EXIT_CODES, UNORDERED, failed_to_run, judge_run
@@ -146,7 +146,8 @@ def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: f
     if result.verdict in (Verdict.FIXED, Verdict.BROKEN) and case.scenario.not_held:
         result = _in_any_draw(case, candidate, runs, result, workspace, limit)
     result = replace(result, more=runs.more)
-    if case.semantic or any(find_judged((*case.observed, *case.desired))):
+    asks_judge = any(find_judged((*case.observed, *case.desired)))
+    if asks_judge or (case.semantic and os.path.lexists(case.directory / JUDGEMENTS_FILE)):
         result = _with_judgements(case, result)
     if result.verdict is Verdict.FIXED and case.scenario.chaos is None:
         result = _with_proof(case, result)

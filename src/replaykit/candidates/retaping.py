@@ -37,10 +37,10 @@ from replaykit.handlers.replay.keys import as_pending
 from replaykit.handlers.replay.miss import explain
 from replaykit.handlers.replay.tape import Matcher, Tape, is_refused
 from replaykit.model.events import Call, CallSpan, LlmCall, Usage
+from replaykit.model.pins import MACHINE
 from replaykit.model.result import Effect, ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 from replaykit.redaction.files import file_redactor
-from replaykit.seam.time_and_chance import MACHINE
 from replaykit.travel.compare import sum_of_known
 
 LIVE = "live"

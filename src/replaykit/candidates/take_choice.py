@@ -166,7 +166,7 @@ def _is_answered_anew(first: ReplayCase, result: ReplayResult) -> bool:
 def _outcomes(calls: Iterable[Call]) -> list[tuple[object, ...]]:
     """Return what the agent asked in each call, and what it was answered; without the time and chance."""
     from replaykit.handlers.replay.tape import is_refused  # noqa: PLC0415 (few candidates leave a take)
-    from replaykit.seam.time_and_chance import MACHINE  # noqa: PLC0415
+    from replaykit.model.pins import MACHINE  # noqa: PLC0415
 
     outcomes: list[tuple[object, ...]] = []
     for call in calls:

@@ -18,11 +18,10 @@ from replaykit.model.events import Call, LlmCall
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.isolation import EVERYTHING, MODELS, NO_CONSENT, Consent
 from replaykit.model.matching import MatchRules, ModelMatch, OnMiss, ToolMode
-from replaykit.model.pins import Clock, Pins, is_harmless
+from replaykit.model.pins import HASHES, SETS, Clock, Pins, is_harmless
 from replaykit.model.run import TraceRun
 from replaykit.model.tool_errors import with_tool_errors
 from replaykit.model.values import Json, Raw, raw
-from replaykit.seam.chance import HASHES, SETS
 
 
 def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:

@@ -30,6 +30,8 @@ from replaykit.wire.json_fields import as_object, filled
 
 M = TypeVar("M", bound=StrEnum)
 CASE_FILE = "case.yaml"
+JUDGEMENTS_FILE = "judgements.json"
+"""The file of stored answers to what assertions cannot check, beside a case."""
 MAX_CASE_BYTES = 8 * 1024 * 1024
 MAX_FLAWS = 100  # enough to repair a case; a file with more is something else
 

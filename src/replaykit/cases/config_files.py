@@ -6,17 +6,33 @@ Cases, sessions, traces and fixtures are data, and always come from the working 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from replaykit.documents.document import Document, parse_document, read_bytes
-from replaykit.errors import InvalidFile
+from replaykit.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
     from replaykit.revisions import Revision  # few commands need it
 
 
 MAX_CONFIG_BYTES = 8 * 1024 * 1024
+PROJECT_FILES = ("replaykit.yaml", "flakestorm.yaml")
+"""Names of configuration files, in the order of precedence."""
+
+
+def find_project(directory: Path = Path(), has: Callable[[Path], bool] = Path.is_file) -> Path | None:
+    """Return the configuration file of a directory, if any; `has` decides whether a file exists."""
+    return next((directory / name for name in PROJECT_FILES if has(directory / name)), None)
+
+
+def config_file(directory: Path = Path()) -> Path:
+    """Return the configuration file of a directory; raise `UsageError` if there is none."""
+    found = find_project(directory)
+    if found is None:
+        raise UsageError(f"there is no {PROJECT_FILES[0]} here", hint="Make one: replaykit init")
+    return found
 
 
 class ConfigFiles(Protocol):

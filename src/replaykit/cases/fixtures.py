@@ -34,10 +34,10 @@ from replaykit.cases.fixture_reader import FIXTURE_FORMAT, FixtureReader
 from replaykit.documents.document import FilePath, confined_file
 from replaykit.documents.slug import slug
 from replaykit.errors import UsageError
-from replaykit.handlers.replay.completion_order import ended_before
 from replaykit.model.compact_run import WriteValue
 from replaykit.model.events import Call
 from replaykit.model.json_layout import laid_out
+from replaykit.model.run import ended_before
 from replaykit.model.shared_parts import CanBeNamed, PartWriter
 from replaykit.model.values import Json, JsonObject, Raw
 from replaykit.redaction.files import clean_bytes

@@ -183,7 +183,7 @@ def judge_run(
     except CannotTell as error:
         return cannot_tell(str(error))
     findings, unjudged = desired_in(run, desired, known, runs=runs, answers=answers)
-    sentences = tuple(semantic)
+    sentences = tuple(dict.fromkeys(semantic))
     doubts = (*uncertain, *doubts_in(deviations))
     # If every assertion looks at several runs, each run that stays outside the tape is counted there.
     is_about_first = bool(sentences) or any(map(concerns_one_run, (*observed, *desired)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replaykit.candidates.worlds import with_consent
+from replaykit.cases.config_files import find_project
 from replaykit.cli import candidate_options, judge_options, options, plugins
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
@@ -18,7 +19,6 @@ from replaykit.documents.shape import FlawSeverity
 from replaykit.errors import UsageError, failed_if
 from replaykit.project.case_selection import select_cases
 from replaykit.project.chaos_config import matrix_of
-from replaykit.project.find import find_project
 from replaykit.project.project import Project, chosen_contract
 from replaykit.report.cases import problems_json, problems_text
 from replaykit.report.contract import check_details, contract_text, score_json, score_text, unjudged_reasons

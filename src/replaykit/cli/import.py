@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from replaykit.cases.config_files import config_file
 from replaykit.cli import import_runs, import_services, options
 from replaykit.cli.plugins import load_plugins
 from replaykit.cli.progress import progress
@@ -14,7 +15,6 @@ from replaykit.cli.verbosity import reports
 from replaykit.errors import NothingSelected, UsageError, failed_if, nearest
 from replaykit.intake.job import ImportTarget, read_files
 from replaykit.intake.source_sessions import import_sources
-from replaykit.project.find import config_file
 from replaykit.project.project import load_project
 
 

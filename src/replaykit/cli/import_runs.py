@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replaykit.cases.config_files import find_project
 from replaykit.cli import options
 from replaykit.cli.plugins import load_plugins
 from replaykit.cli.progress import progress
 from replaykit.cli.short_ids import shown_ids
 from replaykit.cli.verbosity import essential, is_quiet
 from replaykit.errors import ExitCode, NothingSelected, UsageError, failed_if, gravest
-from replaykit.project.find import find_project
 from replaykit.terminal import visible
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
+from replaykit.cases.config_files import PROJECT_FILES
 from replaykit.cases.schema import document_schema
 from replaykit.cli import options
 from replaykit.cli.verbosity import reports
 from replaykit.config import HOME
 from replaykit.errors import UsageError
 from replaykit.project.agent import AgentType
-from replaykit.project.find import PROJECT_FILES
 from replaykit.project.find_agent import agent_type, find_agents
 from replaykit.project.shape import PROJECT
 from replaykit.report.project import NewProject, project_text

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from replaykit.cases.config_files import WORKING_TREE, ConfigFiles
+from replaykit.cases.config_files import WORKING_TREE, ConfigFiles, find_project
 from replaykit.cli.verbosity import detail, essential, hint, is_quiet
 from replaykit.config import MAX_TIMEOUT_S
 from replaykit.errors import nearest
-from replaykit.project.find import find_project
 from replaykit.report.layout import fit, highlighted, to_json
 from replaykit.terminal import style
 

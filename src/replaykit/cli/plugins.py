@@ -12,10 +12,9 @@ from typing import Any
 
 import click
 
-from replaykit.cases.config_files import MAX_CONFIG_BYTES, WORKING_TREE, ConfigFiles
+from replaykit.cases.config_files import MAX_CONFIG_BYTES, WORKING_TREE, ConfigFiles, find_project
 from replaykit.cli import options
 from replaykit.cli.verbosity import detail
-from replaykit.project.find import find_project
 from replaykit.redaction.project import MODULES_VARIABLE
 
 with_plugins = options.flag(

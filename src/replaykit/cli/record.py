@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from replaykit.cases.config_files import find_project
 from replaykit.cli import candidate_options, options
 from replaykit.cli.plugins import load_plugins
 from replaykit.cli.verbosity import hint, is_quiet, reports
@@ -20,7 +21,6 @@ from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.plan import RECORDING, SESSION
 from replaykit.programs.recording import Recorded, record_program
 from replaykit.programs.recovery import recover
-from replaykit.project.find import find_project
 from replaykit.report.recordings import (
     dropped_text,
     not_recorded_text,

@@ -239,6 +239,8 @@ class Cluster:
 
     def _case_reply(self, case: ReplayCase | FiledCase, reply: ItemReply) -> CaseReply:
         if reply.result is not None:
+            if reply.result.case_id != case.id:
+                raise FetchFailed(f"a worker answered for the case {reply.result.case_id!r}, and {case.id!r} was next")
             if (listening := watcher()) is not None:
                 listening.replayed(reply.result.run, reply.result.verdict.value, reply.result.duration_s)
             return CaseReply(

@@ -9,12 +9,12 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from replaykit.cases.config_files import find_project
 from replaykit.cases.find import find_files
 from replaykit.doctor.files import wrong_file
 from replaykit.doctor.results import DoctorItem, ItemState, item
 from replaykit.errors import NothingSelected, ReplayKitError
 from replaykit.project.agent import AgentType
-from replaykit.project.find import find_project
 from replaykit.project.plugins import Plugin, PluginNames, has_module, load_plugins, plugin_file, plugin_names
 from replaykit.project.project import Project, load_project
 from replaykit.redaction.finders import importing_from

@@ -7,7 +7,7 @@ import ipaddress
 import os
 import socket
 from _thread import start_new_thread
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replaykit.errors import UsageError
 from replaykit.isolation.policy import Address
@@ -20,8 +20,7 @@ _TIMEOUT_S = 60.0
 _LONGEST = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(NamedTuple):
     """Addresses that may be connected to, resolved before the isolation begins."""
 
     places: frozenset[tuple[str, int]]

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from replaykit.isolation import filters, kernel, renames
 from replaykit.isolation.process_tree import descendants
@@ -35,8 +35,7 @@ _LINK = "it is a hard link to a file in another layer"
 _BUILT_ANEW = "it stands in a directory that the sandbox had to build anew"
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(NamedTuple):
     """A path argument of a system call, as links below /proc."""
 
     text: str
@@ -56,8 +55,7 @@ class _Path:
         return self.root + self.text if self.text.startswith("/") else f"{self.base}/{self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A name in an open directory."""
 
     parent: int

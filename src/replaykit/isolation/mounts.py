@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from replaykit.isolation import kernel
 
@@ -40,8 +41,7 @@ _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/se
 _MACHINE_WIDE = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "mtrr", "driver")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """A visible mount."""
 
     path: str
@@ -65,8 +65,7 @@ class How(IntEnum):
     CLOSED = auto()  # an empty directory in place of an inaccessible one
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(NamedTuple):
     """A directory to rebuild in a file system of its own."""
 
     path: str
@@ -75,29 +74,28 @@ class Base:
     """Entries at any depth, with a link's target or the mode of a directory or copy."""
 
 
-@dataclass(slots=True)
 class MountTree:
     """A new root under construction: everything is prepared before the first mount is attached."""
 
-    layers: int
-    bases: list[tuple[str, int]] = field(default_factory=list)
-    """Paths of rebuilt directories, and descriptors of their file systems."""
-    overlays: list[str] = field(default_factory=list)
-    """Paths of directories with an overlay."""
-    missing: list[str] = field(default_factory=list)
-    """Entries of the plan that were gone when the tree was built."""
-    copied: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Copied files with the attributes of the copies; the last attribute is the change time."""
-    notes: list[str] = field(default_factory=list)
-    attachments: list[tuple[str, int]] = field(default_factory=list)
+    def __init__(self, layers: int) -> None:
+        self.layers = layers
+        self.bases: list[tuple[str, int]] = []
+        """Paths of rebuilt directories, and descriptors of their file systems."""
+        self.overlays: list[str] = []
+        """Paths of directories with an overlay."""
+        self.missing: list[str] = []
+        """Entries of the plan that were gone when the tree was built."""
+        self.copied: dict[str, tuple[int, ...]] = {}
+        """Copied files with the attributes of the copies; the last attribute is the change time."""
+        self.notes: list[str] = []
+        self.attachments: list[tuple[str, int]] = []
 
     def descriptors(self) -> list[int]:
         """Return the descriptors through which writes can be read outside: of the layers and the bases."""
         return [self.layers, *(descriptor for _, descriptor in self.bases)]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A new file system as planned. Made before the fork: afterwards, every access to memory copies a page."""
 
     project: str
@@ -114,7 +112,7 @@ class Plan:
     """The visible mounts."""
     parts: tuple[Base | str, ...] = ()
     """The parts to build: rebuilt directories, and the paths of directories with overlays."""
-    layer_names: Mapping[str, str] = field(default_factory=dict)
+    layer_names: Mapping[str, str] = MappingProxyType({})
     """The names of the layers by path: the same for all sandboxes that share layers."""
     notes: tuple[str, ...] = ()
     layers: int | None = None
@@ -281,7 +279,7 @@ def _visible_of(table: bytes) -> tuple[Mount, ...]:
             continue
         number = _mount_number(path)
         if number is None:
-            result.append(replace(last, is_accessible=False))
+            result.append(last._replace(is_accessible=False))
         elif number in by_number and by_number[number].path == path:
             result.append(by_number[number])
     return tuple(result)

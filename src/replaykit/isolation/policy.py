@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from replaykit.errors import UsageError
 
@@ -55,8 +56,7 @@ class Policy:
             Address.parse(address)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A host and a port, or the path of a unix socket with port 0."""
 
     host: str
@@ -93,8 +93,7 @@ class Stopped:
     """Why a file could not be written, if the place itself is writable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """A file that an isolated process created, changed or removed in its layer; the real one is unchanged."""
 
     path: str
@@ -102,8 +101,7 @@ class Written:
     """`created`, `changed` or `removed`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(NamedTuple):
     """The report on an isolated process tree: what was stopped, and what it wrote."""
 
     levels: dict[str, Level]
@@ -124,15 +122,15 @@ class Report:
         return min(self.levels.values(), key=order.index, default=Level.PROCESS)
 
 
-@dataclass(slots=True)
 class Findings:
     """The findings of a guardian so far: limited in number, and written as JSON for the reader of the report."""
 
-    entries: dict[tuple[str, str, str, int, str], int] = field(default_factory=dict)
-    more: int = 0
-    notes: list[str] = field(default_factory=list)
-    changes: int = 0
-    """The number of changes so far."""
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, str, str, int, str], int] = {}
+        self.more = 0
+        self.notes: list[str] = []
+        self.changes = 0
+        """The number of changes so far."""
 
     def add(self, channel: str, target: str, program: str, sandbox: int = 0, reason: str = "") -> None:
         """Count one more attempt."""

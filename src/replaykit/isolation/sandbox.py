@@ -12,10 +12,9 @@ import signal
 import socket
 import subprocess
 import threading
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from replaykit.errors import ReplayKitError
 from replaykit.isolation import dialing, filters, kernel, landlock, mounts, written
@@ -492,8 +491,7 @@ class _Entrance:
         return ours
 
 
-@dataclass(frozen=True, slots=True)
-class _Init:
+class _Init(NamedTuple):
     """The first process of a process namespace, as the guardian sees it."""
 
     pid: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from replaykit.isolation import filters, kernel, landlock
 from replaykit.isolation.common import map_self
@@ -27,8 +27,7 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Support:
+class Support(NamedTuple):
     """The supported means of isolation; `missing` maps the others to reasons."""
 
     architecture: str

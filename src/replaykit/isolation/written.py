@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from replaykit.isolation.mounts import SPECIAL, How, attributes
 from replaykit.isolation.policy import Written
@@ -25,8 +26,7 @@ _CHUNK_BYTES = 1 << 20
 _LONGEST_PATH = 4096 - 256 - 2  # of a directory: a name in it may take 255 bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+class Layers(NamedTuple):
     """The layers of a sandbox as open directories, since they have no path outside of it."""
 
     layers: int
@@ -36,7 +36,7 @@ class Layers:
     """Paths with the names of the layers that hold the writes below them."""
     missing: frozenset[str] = frozenset()
     """Entries of the bases that were gone when they were built."""
-    copied: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    copied: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     """Files copied into the bases, with the attributes of the copies."""
     ours: tuple[str, ...] = ()
     """Files that the isolation itself wrote."""

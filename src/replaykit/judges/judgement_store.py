@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from replaykit.cases.case import JUDGEMENTS_FILE
 from replaykit.checks.questions import Answer, Judgement, KnownAnswer, Question
 from replaykit.checks.rule import CannotTell
 from replaykit.documents.document import confined_file
@@ -79,10 +80,9 @@ class _DirectoryLock:
         os.close(self._handle)
 
 
-FILE = "judgements.json"
 FORMAT = 1
 """Version of the file; readers accept every older one."""
-_FILE = AnswerFile(FILE, FORMAT, "judgements")
+_FILE = AnswerFile(JUDGEMENTS_FILE, FORMAT, "judgements")
 _EXCERPT_CHARS = 300
 
 

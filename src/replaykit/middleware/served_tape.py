@@ -22,13 +22,12 @@ from replaykit.handlers.replay.tape import Tape
 from replaykit.handlers.replay.world import World
 from replaykit.middleware.messages import RequestLog
 from replaykit.model.events import AnyEvent, Call, ErrorInfo
-from replaykit.model.pins import Clock, Pins
+from replaykit.model.pins import NOW, RANDOM, Clock, Pins
 from replaykit.model.result import Deviation
 from replaykit.model.values import Json, raw
 from replaykit.seam.failures import describe
 from replaykit.seam.guard import Guard, permits
 from replaykit.seam.scope import CallAnswer, Outcome, PendingCall, RunSession, current
-from replaykit.seam.time_and_chance import NOW, RANDOM
 
 
 class BackgroundWork(Guard):

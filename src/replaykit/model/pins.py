@@ -6,6 +6,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+SECRETS, HASHES = "secrets", "hashes"
+"""The names of chance that a recording does not hold: what `secrets` and `os.urandom` gave, and what `hash` did."""
+LIBRARY_SECRETS, LIBRARY_HASHES = "library_secrets", "library_hashes"
+"""The same, given to a library: for its keys and tables, and hardly to decide what the agent does."""
+SETS = "sets"
+"""The name of the order of a set that got into an argument."""
+NOW, UUID4, RANDOM = MACHINE = ("rk.now", "rk.uuid4", "rk.random")
+"""The names of the calls that give time and chance of this machine; no tool and no request has such a name."""
+
 
 class Clock(StrEnum):
     """The clock of a replay."""

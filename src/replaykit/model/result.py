@@ -14,7 +14,6 @@ from replaykit.model.nesting import decode_json
 from replaykit.model.run import TraceRun
 from replaykit.model.text_lines import one_line
 from replaykit.model.values import read_members
-from replaykit.terminal import visible
 
 RESULT_FORMAT = 2
 """The version of `ReplayResult`; readers accept all older ones."""
@@ -262,6 +261,8 @@ class ReplayResult(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The verdict, its reason and each failed assertion in a few lines: a message for an `assert`."""
+        from replaykit.terminal import visible  # noqa: PLC0415 (the process of an agent shows no results)
+
         head = f"case {self.case_id}: {self.verdict.value}"
         if self.passed:
             return visible(head)

@@ -2,7 +2,7 @@
 
 # msgspec evaluates annotations. Written as text (`from __future__`), each would be compiled anew for every class.
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -145,6 +145,18 @@ class TraceRun(RunHeader, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def llm_calls(self) -> list[LlmCall]:
         return [event for event in self.events if isinstance(event, LlmCall)]
+
+
+def ended_before(calls: Iterable[Call]) -> dict[int, int]:
+    """Tool calls, by number, and the one of their like that ended last before them while they were under way."""
+    tools = [call for call in calls if isinstance(call, ToolCall) and call.answered and call.at]
+    found, last = {}, dict[int | None, tuple[float, int]]()
+    for call in sorted(tools, key=lambda call: call.at + call.duration_s):
+        end, number = last.get(call.parent, (0.0, -1))
+        if end > call.at:
+            found[call.seq] = number
+        last[call.parent] = (call.at + call.duration_s, call.seq)
+    return found
 
 
 class RunFile(Struct, frozen=True, kw_only=True):

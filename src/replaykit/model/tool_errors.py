@@ -8,13 +8,15 @@ error that the text reports; `error.raised` says which of the two happened. A ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from replaykit.model.events import Call, ErrorInfo, ToolCall
-from replaykit.model.matching import ToolErrors
 from replaykit.model.values import Raw
+
+if TYPE_CHECKING:
+    from replaykit.model.matching import ToolErrors
 
 EVERY_TOOL = "*"
 
@@ -43,6 +45,8 @@ def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
 
     A tool whose failures ended in both ways counts as raising.
     """
+    from replaykit.model.matching import ToolErrors  # noqa: PLC0415 (only imported runs have such calls)
+
     found: dict[str, ToolErrors] = {}
     for call in calls:
         if is_switchable(call) and found.get(call.name) is not ToolErrors.RAISED:
@@ -52,6 +56,8 @@ def tool_errors_in(calls: Iterable[Call]) -> dict[str, ToolErrors]:
 
 def with_tool_errors(calls: Iterable[Call], modes: Mapping[str, ToolErrors]) -> Iterator[Call]:
     """Yield the calls, with failures ending as `modes` says for the tool's name; `*` stands for all other tools."""
+    from replaykit.model.matching import ToolErrors  # noqa: PLC0415 (only imported runs have such calls)
+
     for call in calls:
         mode = modes.get(call.name, modes.get(EVERY_TOOL))
         if mode is None or call.error is None or not is_switchable(call):

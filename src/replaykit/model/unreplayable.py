@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import orjson
 
 from replaykit.model.events import AnyEvent, Call, Note
-from replaykit.model.jsonpath import JsonPath, remove_paths
 from replaykit.model.unrecorded import all_unrecorded, unrecorded_in, unrecorded_lines
 from replaykit.model.values import Json, Raw, is_tagged, opaque_in_words
+
+if TYPE_CHECKING:
+    from replaykit.model.jsonpath import JsonPath
 
 UNBUILT = "replaykit.unbuilt"
 """The name of the notes about values of a tool that cannot be rebuilt or compared."""
@@ -32,6 +35,8 @@ def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
     """Return the types of arguments that cannot be compared, except those excluded from the comparison."""
     if not is_tagged(bytes(call.request_json)):
         return []
+    from replaykit.model.jsonpath import remove_paths  # noqa: PLC0415 (a recording compares nothing)
+
     compared = remove_paths(orjson.loads(bytes(call.request_json)), tuple(ignored), tool=call.name)
     return [name for name in opaque_types(compared) if name]
 

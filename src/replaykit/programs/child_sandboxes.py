@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,7 +118,7 @@ class ChildSandboxes:
             else:
                 for file in report.written:
                     self._written[file.path] = file
-                self._reports.append(replace(report, written=()))
+                self._reports.append(report._replace(written=()))
             if child.outlives and not child.has_ended():
                 _outliving.append(child.sandbox)
             else:
@@ -165,8 +165,7 @@ def _combined_isolation(reports: Sequence[Report], written: Mapping[str, Written
         all_notes += report.notes
         all_stopped += report.stopped
     whole = isolation_of(
-        replace(
-            reports[0],
+        reports[0]._replace(
             stopped=tuple(all_stopped),
             more_stopped=sum(report.more_stopped for report in reports),
             written=tuple(written.values()),

@@ -67,7 +67,8 @@ def merge_runs(header: RunHeader, logs: Sequence[TraceRun]) -> TraceRun:
     if sum(any(isinstance(event, State) for event in log.events) for log in logs) > 1:
         events = _refold_states(events, orders)
     stopped = next((log.metadata[STOPPED] for log in logs if STOPPED in log.metadata), "")
-    header = with_reason(header, stopped)
+    if stopped:
+        header = with_reason(header, stopped)
     header = replace(header, event_count=len(events), chance=_chance_of(header, logs))
     return TraceRun.of(header, tuple(events))
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from replaykit.errors import StoreError, UsageError
 from replaykit.handlers.replay.world import World
 from replaykit.model.pins import Pins
-from replaykit.seam.processes import RECORDED_TREE, SESSION
+from replaykit.seam.variables import RECORDED_TREE, SESSION
 
 __all__ = [
     "INJECT_DIRECTORY",

@@ -22,6 +22,7 @@ from replaykit.handlers.replay.world import World
 from replaykit.model.changes import Cleaning
 from replaykit.model.events import AnyEvent, Call, Exchange, LlmCall, Note, StoredEvent, ToolCall
 from replaykit.model.matching import MatchMode
+from replaykit.model.pins import MACHINE
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import NO_CHANCE, PROCESS_LOGS, Chance, Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
@@ -32,7 +33,6 @@ from replaykit.programs.shared_tape import SHARED_MODES, SharedMatcher, shared_t
 from replaykit.seam.call_events import event_of, with_source
 from replaykit.seam.http.cleaning import clean_url
 from replaykit.seam.scope import CallAnswer, Handler, Outcome, PendingCall, RunSession, wall_time
-from replaykit.seam.time_and_chance import MACHINE
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.writer import SQLiteWriter
 
@@ -180,7 +180,9 @@ class ProcessLog:
             chance = NO_CHANCE  # the same object: encoding recognises a default by identity
         header = msgspec.structs.replace(self._header, status=status, ended_at=wall_time(), chance=chance)
         try:
-            self._writer.finish(with_reason(header, self._recorder.stopped))
+            if self._recorder.stopped:
+                header = with_reason(header, self._recorder.stopped)
+            self._writer.finish(header)
         except StoreFull as error:
             self._recorder.stop(error)
         self._store.close()

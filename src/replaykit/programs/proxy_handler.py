@@ -157,11 +157,15 @@ class ProxyHandler:
         self.plan = plan
         self.process_log = process_log
         self.upstreams = upstreams
-        self.pace = RecordedPace(process_log.tape_calls, plan.speed, process_log.add_deviation)
         self.endpoints: Mapping[str, Endpoint] = {}
         """Endpoints that answer for an upstream in their own ways."""
         self.failure: Exception | None = None
         """The first internal error: not one of a program or an upstream."""
+
+    @cached_property
+    def pace(self) -> RecordedPace:
+        """The pace of the responses on the tape."""
+        return RecordedPace(self.process_log.tape_calls, self.plan.speed, self.process_log.add_deviation)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""

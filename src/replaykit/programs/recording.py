@@ -180,8 +180,9 @@ def _record(
 
 
 def _session_directory() -> tempfile.TemporaryDirectory[str]:
+    """Make a directory. The header of the run names it, so it must not begin like the token of a proxy."""
     try:
-        return tempfile.TemporaryDirectory(prefix="replaykit-", ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(prefix="replaykit_", ignore_cleanup_errors=True)
     except FileNotFoundError:  # how Python reports that no candidate directory is writable
         raise StoreFull("no temporary directory can be written to") from None
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct
 
 from replaykit.cases.case import MAX_CASE_BYTES, ReplayCase, load_case
+from replaykit.cases.config_files import find_project
 from replaykit.cases.find import CaseFile, SessionFile, Unusable, file_of, files_at, unusable
 from replaykit.documents.document import Document, load_document
 from replaykit.errors import FormatTooNew, InvalidFile, NothingSelected, ReplayKitError, UsageError
 from replaykit.model.json_positions import DocumentPath
-from replaykit.project.find import find_project
 from replaykit.wire.json_fields import as_object
 
 if TYPE_CHECKING:

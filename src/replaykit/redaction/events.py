@@ -28,9 +28,7 @@ from replaykit.model.events import (
 from replaykit.model.incremental_redaction import IncrementalRedaction
 from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json, Raw, decode, raw, read_members
-from replaykit.redaction.pieces import LEAST_BYTES
-from replaykit.redaction.redactor import Redactor
-from replaykit.redaction.streams import is_plainly_clean
+from replaykit.redaction.redactor import LEAST_BYTES, Redactor
 
 _UNPACKED_BYTES = 64 * 1024 * 1024
 _ENCODING = "content-encoding"
@@ -89,10 +87,11 @@ class Door:
 
     def run(self, run: TraceRun) -> TraceRun:
         """Redact a run from elsewhere; its states are expanded and rebuilt."""
-        states = _States(self)
+        states: _States | None = None  # few runs have states
         events: list[StoredEvent] = []
         for event in run.events:
             if isinstance(event, State):
+                states = states or _States(self)
                 event = states.next(event)
             events.append(self.event(event))
         return TraceRun.of(self.header(run.header), tuple(events))  # type: ignore[arg-type]
@@ -141,6 +140,8 @@ class Door:
             texts += (value.encode("utf-8", "surrogatepass") for _, value in call.wire.headers)
         if call.items_json is None:
             return self.redactor.passes(b"\n".join(texts))
+        from replaykit.redaction.streams import is_plainly_clean  # noqa: PLC0415 (only for streamed answers)
+
         values = _decoded(call.items_json)
         kinds = set(map(type, values))
         if kinds <= {str}:

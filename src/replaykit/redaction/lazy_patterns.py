@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import AnyStr, cast
 
 TYPE_CHECKING = False
@@ -23,7 +23,10 @@ class _LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(self._pattern, self._flags)
+        pattern = self._pattern
+        if callable(pattern):
+            pattern = pattern()
+        compiled = re.compile(pattern, self._flags)
         for method in _PATTERN_METHODS:
             setattr(self, method, getattr(compiled, method))
         return getattr(compiled, name)
@@ -44,8 +47,8 @@ class _LazyAutomaton:
         return getattr(automaton, name)
 
 
-def lazy(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return a pattern that is compiled on first use."""
+def lazy(pattern: AnyStr | Callable[[], AnyStr], flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return a pattern that is compiled on first use; a long one may be a function that returns its text."""
     return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
 
 

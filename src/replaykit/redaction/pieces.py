@@ -18,8 +18,6 @@ import msgspec
 from replaykit.model.values import read_items, read_members
 from replaykit.redaction.lazy_patterns import lazy
 
-LEAST_BYTES = 16 * 1024
-"""Shorter texts are checked as a whole."""
 _LARGEST_PIECE = 32 * 1024  # larger objects are searched for lists of their own
 _SMALLEST_PIECE = 64
 _LARGEST_TEXT = 64 * 1024 * 1024

@@ -27,10 +27,11 @@ from replaykit.redaction.finding import Edit, Hit, applied
 from replaykit.redaction.lazy_patterns import lazy
 from replaykit.redaction.pieces import STAND_IN, Pieces, TextSpan, grown_pieces, joined, pieces_of
 from replaykit.redaction.search import hits_in
+from replaykit.redaction.text_edits import MAX_PASSES, Known, values_worth_knowing
 from replaykit.redaction.text_view import View
 
 if TYPE_CHECKING:
-    from replaykit.redaction.redactor import Known, Redactor
+    from replaykit.redaction.redactor import Redactor
 
 # How far rules see over a border: between pieces without any sign of a rule, and next to one with a sign.
 _NEAR, _FAR = 512, 4096
@@ -206,8 +207,6 @@ class Piecewise:
         self, before: _State, name: str, last: list[_Pass], passes: list[_Pass]
     ) -> tuple[_Unit, list[int], list[_Unit]]:
         """Run all passes over the units, as for a whole text. `last` are the passes of another text."""
-        from replaykit.redaction.redactor import MAX_PASSES  # noqa: PLC0415 (it imports this module)
-
         known: Known = {}
         rest, places, units = before.rest, before.pieces.places, before.units
         for earlier in islice(chain(last, repeat(_NO_PASS)), MAX_PASSES):
@@ -265,19 +264,19 @@ class Piecewise:
         if look is not None:
             return look
         if unit.is_clean and not values:
-            look = _Look([], may_find=self._redactor.must_walk(unit.text, name))
+            look = _Look([], may_find=self._redactor.text_edits.must_walk(unit.text, name))
         else:
-            hits = self._redactor.hits(unit.text, {value: (shown, kind) for value, shown, kind in values}, traits)
-            look = _Look(hits, may_find=bool(hits) or self._redactor.must_walk(unit.text, name))
+            hits = self._redactor.text_edits.hits(
+                unit.text, {value: (shown, kind) for value, shown, kind in values}, traits
+            )
+            look = _Look(hits, may_find=bool(hits) or self._redactor.text_edits.must_walk(unit.text, name))
         self._looks[key] = look
         return look
 
     def _find_edits(self, unit: _Unit, look: _Look, known: Known, name: str) -> None:
-        from replaykit.redaction.redactor import values_worth_knowing  # noqa: PLC0415 (it imports this module)
-
         if look.edits is not None:
             return
-        edits = self._redactor.json_edits(unit.text, look.hits, known, name=name)
+        edits = self._redactor.text_edits.json_edits(unit.text, look.hits, known, name=name)
         look.values = values_worth_knowing(edits)
         if edits:
             look.after = self._unit(applied(unit.text, edits).encode("utf-8", "surrogateescape"))

@@ -16,9 +16,7 @@ from replaykit.redaction.lazy_patterns import lazy, lazy_automaton
 from replaykit.redaction.name_hints import NUMBER_STEMS, STEMS, WIDE_STEMS, hint_of_name, several_words
 from replaykit.redaction.national_ids import WORDS as ID_WORDS
 from replaykit.redaction.national_ids import stands_alone
-from replaykit.redaction.numbers import BEFORE, named_by
 from replaykit.redaction.phrases import PHRASE_NAMES, PROGRAMS, SEED_NAMES, VENDOR_WORDS
-from replaykit.redaction.placeholders import without_placeholders
 from replaykit.redaction.providers import BOUND
 from replaykit.redaction.text_view import RUNS, class_table, places_of
 from replaykit.redaction.tokens import HEX_CHAR, HEX_HEADS, HEX_TEXT, JOINTS, RUN, before_joints, is_token_like
@@ -68,7 +66,8 @@ _HARMLESS = lazy(
     rb"|(?:(?:19|20)\d\d([-/.])[01]\d\1[0-3]\d|\d++\.\d++)(?![\d ./()+\x80-\xff-]|\\(?![nrt\"]))"
     rb"|(?<=/)(?:19|20)\d{6}-\d{6}(?=-[a-z])"
 )
-_BARE = lazy(rb"\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))")
+_BARE = lazy(rb'\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))|(?<="run":")\d{8}-\d{6}(?=-[0-9a-f]{10}")')
+"""An id in digits, or the id of a recorded run as the origin of a replay."""
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
@@ -86,6 +85,8 @@ def passes_quick_look(raw: bytes) -> bool:
     """Return True if no built-in rule can start in the text, apart from placeholders. False proves nothing."""
     if is_plainly_clean(raw):
         return True
+    from replaykit.redaction.placeholders import without_placeholders  # noqa: PLC0415 (most texts have none)
+
     masked = without_placeholders(raw)
     return masked is not raw and is_plainly_clean(masked)
 
@@ -234,10 +235,12 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
     found = _BARE.match(raw, start)
     if found is None:
         return None
+    from replaykit.redaction.numbers import BEFORE, named_by  # noqa: PLC0415 (few texts have such numbers)
+
     before = low[max(0, start - BEFORE) : start]
     readings: tuple[bytes, ...] = (before,)
     if b"\\" in before:
-        readings = _readings(low[max(0, start - 2 * BEFORE) : start])
+        readings = _readings(low[max(0, start - 2 * BEFORE) : start], BEFORE)
     for reading in readings:
         if b"+" in reading[-3:] or not reading.isascii() or named_by(reading.translate(None, _TEN)):
             return None
@@ -246,7 +249,7 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
     return found
 
 
-def _readings(before: bytes) -> tuple[bytes, ...]:
+def _readings(before: bytes, length: int) -> tuple[bytes, ...]:
     """Return the text before a number in a JSON string, as JSON and decoded; empty if unclear."""
     as_text = before.replace(b'\\"', b'"')
     as_json = before
@@ -255,7 +258,7 @@ def _readings(before: bytes) -> tuple[bytes, ...]:
         as_json = as_json.replace(escape, b"\v ")
     if b"\\" in as_text:
         return ()
-    return as_json[-BEFORE:], as_text[-BEFORE:]
+    return as_json[-length:], as_text[-length:]
 
 
 def _may_have_iban(raw: bytes, shape: bytes) -> bool:

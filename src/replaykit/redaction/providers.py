@@ -222,7 +222,11 @@ def _alternation(heads: dict[str, list[str]]) -> str:
     return f"(?:{'|'.join(parts)})"
 
 
-BEGIN = lazy(f"(?<![A-Za-z0-9])(?:{_branches(list(map(bytes.decode, BOUND)))})".encode())
+def _begin() -> bytes:
+    return f"(?<![A-Za-z0-9])(?:{_branches(list(map(bytes.decode, BOUND)))})".encode()
+
+
+BEGIN = lazy(_begin)
 """Matches where a token may begin."""
 LITERAL_FINDER = lazy_automaton(BOUND)
 """Finds the literals that tokens begin with."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from replaykit.model.jsonpath import JsonPath, parse_path
 from replaykit.redaction.name_hints import NameHint, Trust, compact, hint_of_name, words
 from replaykit.redaction.text_view import places_of
 
 if TYPE_CHECKING:
+    from replaykit.model.jsonpath import JsonPath
     from replaykit.redaction.finders import NamedFinder
 
 WINDOW = 4096
@@ -160,6 +160,8 @@ def with_additions(
     for name in (*keys, *headers):
         if not compact(name):
             raise ValueError(f"expected a name with letters in it, got {name!r}")
+    from replaykit.model.jsonpath import parse_path  # noqa: PLC0415 (few projects redact by path)
+
     return Rules(
         headers=tuple(headers),
         keys=tuple(keys),

@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from replaykit.model.text_lines import words_of
 from replaykit.redaction.forms import DOMAIN
-from replaykit.redaction.pieces import LEAST_BYTES, Pieces, pieces_of
+from replaykit.redaction.pieces import Pieces, pieces_of
 from replaykit.redaction.placeholders import placeholders_in
 from replaykit.redaction.plausible_values import entropy
+from replaykit.redaction.redactor import LEAST_BYTES
 from replaykit.redaction.rule_files import load_rules
 from replaykit.redaction.rules import RedactionRule, Rules, sha256_of
 

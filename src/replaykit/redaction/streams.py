@@ -19,7 +19,8 @@ from replaykit.redaction.json_text import Leaf, Places, escaped, leaves, unescap
 from replaykit.redaction.stream_texts import ALSO_APART, TELLS_APART, is_json, joined_texts
 
 if TYPE_CHECKING:
-    from replaykit.redaction.redactor import Known, Redactor
+    from replaykit.redaction.redactor import Redactor
+    from replaykit.redaction.text_edits import Known
 
 _Piece = TypeVar("_Piece", bytes, str)
 _LINE = re.compile(r"[^\r\n]+")

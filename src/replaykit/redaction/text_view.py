@@ -12,7 +12,6 @@ from string import ascii_lowercase, ascii_uppercase, digits
 
 from replaykit.redaction.finding import Hit
 from replaykit.redaction.lazy_patterns import lazy
-from replaykit.redaction.placeholders import blanked, spans
 
 # Typographic dashes, blanks, quotes and signs, and their ASCII counterparts.
 _TYPOGRAPHIC = (
@@ -106,7 +105,7 @@ class View:
         if b"\\" in flat:
             # Whitespace ends a number in patterns, like a real line end.
             flat = _RARE_ESCAPE.sub(b"\v ", flat.replace(b"\\n", b"\v "))
-        flat = blanked(flat, spans(flat))
+        flat = _without_placeholders(flat)
         self.flat = flat
         self.low = flat.lower()
         self.shape = flat.translate(_SHAPE)
@@ -127,8 +126,14 @@ class View:
                 plain = _unescaped_once(flat)
             else:
                 plain = level.sub(_unescape, flat)
-            self._unescaped[backslashes] = blanked(plain, spans(plain))
+            self._unescaped[backslashes] = _without_placeholders(plain)
         return self._unescaped[backslashes]
+
+
+def _without_placeholders(flat: bytes) -> bytes:
+    from replaykit.redaction.placeholders import blanked, spans  # noqa: PLC0415 (the quick look has no view of a text)
+
+    return blanked(flat, spans(flat))
 
 
 # Sequences that make escapes depend on each other, and the byte that temporarily replaces a quote.

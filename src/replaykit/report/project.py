@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replaykit.project.find import PROJECT_FILES
+from replaykit.cases.config_files import PROJECT_FILES
 from replaykit.report.layout import JsonResult, indented
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from replaykit.model.pins import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
 from replaykit.seam.hooks import AfterImport
 from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
 from replaykit.seam.own_process import reads_of_process_noticed
@@ -32,12 +33,6 @@ _TICKS_PER_MS = 10_000
 _MOST = 2**32
 _AGE_S = 1.0  # how long after a look at the clock a seed still counts as the time
 _UNITS_PER_S = (1, 1_000, 1_000_000, 1_000_000_000)
-SECRETS, HASHES = "secrets", "hashes"
-"""The names of sources that a recording does not pin: `secrets` and `os.urandom`, and `hash`."""
-LIBRARY_SECRETS, LIBRARY_HASHES = "library_secrets", "library_hashes"
-"""The same sources, used by a library: for its keys and tables, and hardly for a decision of the agent."""
-SETS = "sets"
-"""The name of a set's order that got into an argument."""
 
 _lock = threading.Lock()
 _held_runs = 0

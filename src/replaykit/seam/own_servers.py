@@ -19,9 +19,7 @@ from replaykit.seam.hooks import hook
 from replaykit.seam.own_code import Function
 from replaykit.seam.scope import RunSession, current
 from replaykit.seam.sockets import environment_of, holders, is_loopback, listeners, loopback_address
-
-SANDBOX = "REPLAYKIT_SANDBOX"
-"""The environment variable with the level and id of a process's sandbox: `LEVEL:ID`."""
+from replaykit.seam.variables import SANDBOX
 
 
 class _Server(NamedTuple):

@@ -27,13 +27,9 @@ from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.hooks import Rows, hook
 from replaykit.seam.own_code import Function, qualified_name
 from replaykit.seam.scope import RunSession, Scope, current
+from replaykit.seam.variables import RECORDED_TREE, SESSION
 
-SESSION = "REPLAYKIT_SESSION"
-"""The variable with the directory of the plan, for the processes of a program or of a replayed agent."""
-RECORDED_TREE = "REPLAYKIT_RECORDED_TREE"
-"""The same for the processes that an agent starts while `rk.record` records it."""
 _PREEXEC, _ENVIRONMENT = 6, 10  # the positions of `preexec_fn` and `env` among the arguments of `Popen`
-# A process of Python's own that tidies up after all others, even after the run.
 _TRACKER = "multiprocessing.resource_tracker"
 _POOLS = ("concurrent.futures.process", "multiprocessing.pool", "multiprocessing.managers")
 _environment_lock = threading.Lock()

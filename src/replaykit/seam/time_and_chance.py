@@ -10,14 +10,13 @@ import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from replaykit.model.pins import NOW, RANDOM, UUID4
 from replaykit.model.values import decode
 from replaykit.seam.foreign_threads import scope_of_call
 from replaykit.seam.scope import EXCHANGE, CallAnswer, pending_call, wall_time
 from replaykit.seam.through import through
 
 T = TypeVar("T")
-NOW, UUID4, RANDOM = MACHINE = ("rk.now", "rk.uuid4", "rk.random")
-"""The names of these calls, which no tool and no request has."""
 
 
 def now() -> dt.datetime:

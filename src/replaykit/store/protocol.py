@@ -98,6 +98,9 @@ class SharedRun(Protocol):
     def append(self, event: StoredEvent) -> None:
         """Add one event, which bears the next sequence number; inside a turn."""
 
+    def close(self) -> None:
+        """Release what it holds, for now: the next look or turn begins where this one ended."""
+
 
 class Store(Protocol):
     """Runs at rest."""

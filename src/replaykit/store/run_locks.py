@@ -1,7 +1,7 @@
 """The runs that are being written: a lock on one byte for each, which ends with the process that holds it.
 
 The byte is the run's number in a file beside the store. Nothing is ever written to that file. Byte 0 belongs to no run:
-whoever locks it may write shared runs.
+the process that locks it may write shared runs.
 """
 
 from __future__ import annotations

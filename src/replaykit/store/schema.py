@@ -12,6 +12,7 @@ uses    blob, run                                    which runs hold which blobs
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from contextlib import suppress
@@ -21,7 +22,6 @@ from urllib.parse import quote
 from replaykit.config import make_home
 from replaykit.errors import CorruptStore, FormatTooNew, StoreError, StoreFull, is_full
 from replaykit.private_files import close_to_others, make_file
-from replaykit.store.mounts import refuse_network_file_system
 from replaykit.store.protocol import Durability
 from replaykit.store.untrusted_files import check_definitions, distrust
 
@@ -37,6 +37,9 @@ _UNWRITABLE = frozenset(
         sqlite3.SQLITE_IOERR_SHMOPEN,
     }
 )
+_MOUNTS = Path("/proc/self/mountinfo")
+_ACROSS_A_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3"})
+"""File systems that a store cannot live on: it needs locks and writes that one kernel orders."""
 _BESIDE = ("-wal", "-shm", "-live")
 _SYNCHRONOUS = {Durability.POWER: "FULL", Durability.PROCESS: "NORMAL"}
 
@@ -126,6 +129,31 @@ def _make_file(path: Path) -> None:
         make_file(path)
     for suffix in _BESIDE:
         close_to_others(path.with_name(path.name + suffix))
+
+
+def refuse_network_file_system(directory: Path, mounts: Path = _MOUNTS) -> None:
+    """Raise a StoreError for a directory that several machines may write to; only Linux tells which one is."""
+    kind = file_system_of(directory, mounts)
+    if kind in _ACROSS_A_NETWORK:
+        raise StoreError(
+            f"{directory} is on a network file system ({kind}), where a store would lose events",
+            hint="Keep the store on a local disk: --store FILE, or REPLAYKIT_STORE=FILE",
+        )
+
+
+def file_system_of(directory: Path, mounts: Path = _MOUNTS) -> str | None:
+    """Return the type of the file system that a directory is on; None where that cannot be found out."""
+    try:
+        device = directory.stat().st_dev
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        fields, _, file_system = line.partition(" - ")
+        if fields.split()[2:3] == [number]:
+            return file_system.split()[0]
+    return None
 
 
 def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:

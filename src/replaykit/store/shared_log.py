@@ -32,9 +32,12 @@ class SharedLog(LogFile):
     def news(self) -> list[EventRow]:
         """Return the events that were appended since the last look; in a snapshot, those of the log that it holds."""
         file = self._logs.pinned_file(self._name)
-        self._open_newest()
         if file is None:
-            file = self._file
+            if self._is_read():
+                return []
+            file = self._open_newest()
+        elif file >= 0:
+            self._open_newest()
         if file < 0:
             return []
         is_own = self.is_open and os.path.sameopenfile(file, self._file)
@@ -44,10 +47,17 @@ class SharedLog(LogFile):
             self._size += sum(FRAME_HEAD_BYTES + len(row) for _, row in rows)
         return rows
 
-    def _open_newest(self) -> None:
+    def _is_read(self) -> bool:
+        """True when nothing was appended since the last look, as mostly."""
+        if not self.is_open:
+            return False
+        found = os.fstat(self._file)
+        return found.st_size == self._size and found.st_nlink > 0
+
+    def _open_newest(self) -> int:
         """Open the log, if there is one. It is another one after the last was moved into the database."""
         if self.is_open and os.fstat(self._file).st_nlink:
-            return
+            return self._file
         self.close()
         try:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -55,6 +65,7 @@ class SharedLog(LogFile):
                 self._size = 0
         except OSError as error:
             raise StoreError(f"{self._path} cannot be read: {error.strerror}") from None
+        return self._file
 
     def _write(self, frame: bytes) -> None:
         """Write a frame. One that is whole stays, even if it cannot be synced: others may have read it."""

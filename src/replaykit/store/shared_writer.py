@@ -7,6 +7,7 @@ does anything else is one transaction, which moves the events of the log into th
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -61,13 +62,16 @@ class SharedWriter:
         return _WriteTurn(self)
 
     def close(self) -> None:
-        """Move what is in the log into the database, and release the log."""
-        if self._log is None:
-            return
-        with self.turn():
-            if self._log is not None and self._log.size:
-                self._transaction()
+        """Move what is in the log into the database where that is possible now, and release the log."""
+        if self._log is not None and self._log.size and not self._store.db.in_transaction:
+            with suppress(StoreError):  # it is read where it is, and the next process folds it
+                self._empty_log()
         self._release_log()
+
+    def _empty_log(self) -> None:
+        with self.turn():
+            if self._number >= 0:
+                self._transaction()
 
     def _release_log(self) -> None:
         if self._log is not None:

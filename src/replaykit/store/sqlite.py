@@ -26,8 +26,6 @@ from replaykit.store import blobs
 from replaykit.store.event_log import EventRow, LogFile, MemoryLog, StoreLogs
 from replaykit.store.log_recovery import fold_abandoned_logs
 from replaykit.store.protocol import Damage, Durability, OnProgress, durability_of, ignore_progress
-from replaykit.store.removal import delete_runs, replace_runs
-from replaykit.store.repair.verify import verify_sqlite
 from replaykit.store.rows import (
     checksum,
     decompress,
@@ -40,13 +38,13 @@ from replaykit.store.rows import (
 )
 from replaykit.store.run_locks import RunLocks
 from replaykit.store.schema import connect, translate
-from replaykit.store.shared_writer import SharedWriter
 from replaykit.store.states import Remembered, StateReader
 from replaykit.store.writer import SQLiteWriter, add_run
 from replaykit.telemetry.switch import watch
 
 if TYPE_CHECKING:
     from replaykit.redaction.events import Door
+    from replaykit.store.shared_writer import SharedWriter
 
 _INDEX = 0xFFFFFFFF
 _MOST_SUGGESTED = 500
@@ -262,15 +260,21 @@ class SQLiteStore:
 
     def share(self, run_id: str) -> SharedWriter:
         """A run, there already or not, to append to together with others."""
+        from replaykit.store.shared_writer import SharedWriter  # noqa: PLC0415 (only savers of frameworks share runs)
+
         return SharedWriter(self, run_id)
 
     def replace(self, runs: Iterable[TraceRun]) -> None:
         """Put these runs in the place of those with the same ids, all or none."""
+        from replaykit.store.removal import replace_runs  # noqa: PLC0415 (as in `delete`)
+
         replace_runs(self, list(runs))
 
     @checked("store.delete([run_id])")
     def delete(self, run_ids: Iterable[str]) -> int:
         """Remove runs and what only they hold, all or none; gives how many there were."""
+        from replaykit.store.removal import delete_runs  # noqa: PLC0415 (a recording deletes nothing)
+
         return delete_runs(self, list(run_ids))
 
     @checked('store.tag(run_id, add=["keep"])')
@@ -502,6 +506,8 @@ class SQLiteStore:
 
     def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
         """Read everything; yield whatever is damaged."""
+        from replaykit.store.repair.verify import verify_sqlite  # noqa: PLC0415 (a recording verifies nothing)
+
         return verify_sqlite(self, on_progress)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.matrix import examples
-from tests.redaction.makers import drawn, hexed, jwt, pem, with_crc
+from tests.redaction.made_up_secrets import drawn, hexed, jwt, pem, with_crc
 
 import replaykit as rk
 from replaykit.model.events import AnyEvent, Call

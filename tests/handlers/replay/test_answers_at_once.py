@@ -48,7 +48,7 @@ def fetch(key: Any) -> Any:
 
 @rk.tool
 def refuse(key: Any) -> None:
-    raise Refused(key)
+    raise Refused(type(key).__name__)
 
 
 @rk.tool

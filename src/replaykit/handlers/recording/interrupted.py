@@ -39,7 +39,5 @@ def warn_stopped(error: StoreFull) -> None:
 
 
 def with_reason(header: RunHeader, reason: str) -> RunHeader:
-    """Return the header with the reason why the recording stopped; as it is, where there is none."""
-    if not reason:
-        return header
+    """Return the header with the reason why the recording stopped."""
     return replace(header, metadata_json=raw({**header.metadata, STOPPED: reason}))

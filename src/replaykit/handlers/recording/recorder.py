@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections.abc import Iterator
+from os import getpid  # the real one: while a run is recorded, `os.getpid` notes who asks
 from time import perf_counter  # an agent that replaces `time.perf_counter` does not change what is recorded
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ class Recorder:
     def __init__(self, writer: RunWriter, started: float | None = None) -> None:
         """`started`: `time.perf_counter()` when the run began, if that was earlier."""
         self._writer: RunWriter = writer
-        self._process = os.getpid()
+        self._process = getpid()
         self._over = False
         self.stopped = ""
         """Why nothing more is recorded; nothing while all is well."""
@@ -51,7 +51,7 @@ class Recorder:
     @property
     def is_at_work(self) -> bool:
         """False when its run has ended, and in a forked child: it cannot write into its parent's run."""
-        return not self._over and self._process == os.getpid()
+        return not self._over and self._process == getpid()
 
     def end(self) -> None:
         """The run has ended: calls that are still running are written down as abandoned, and no more are kept."""
@@ -60,14 +60,14 @@ class Recorder:
             self.hold_ups.end()
             idle_s = self._spans.idle_s
             self.after_calls_s = round(idle_s, 3) if idle_s > _NOTED_S else 0.0
-            running = self._spans.left() if self._process == os.getpid() else []
+            running = self._spans.left() if self._process == getpid() else []
             for call, span, duration_s in running:
                 if not call.is_forgotten:
                     self.keep(event_of(call, ABANDONED, duration_s, span))
 
     def serve(self, call: PendingCall) -> None:
         """Nothing is served: the call happens, unless it could not be written down."""
-        if self._process != os.getpid() and not self._over:
+        if self._process != getpid() and not self._over:
             raise StoreError(
                 f"`{call.name}` was not called: run {self._writer.run_id} belongs to process {self._process}, not to "
                 "this forked child",

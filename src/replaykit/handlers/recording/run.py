@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import secrets
 import sys
 import time
 import traceback
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
+from os import urandom  # a run that pins chance does not change the ids of others
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -18,19 +18,18 @@ from msgspec.structs import replace
 
 from replaykit.arguments import checked
 from replaykit.errors import RunNotFound, StoreFull, UsageError, wrong_argument
-from replaykit.handlers.recording.agents import AGENTS
 from replaykit.handlers.recording.automatic_pruning import prune_sometimes
 from replaykit.handlers.recording.interrupted import NoWriter, warn_stopped, with_reason
 from replaykit.handlers.recording.recorder import Recorder
 from replaykit.handlers.recording.sampling import is_kept, share_of
 from replaykit.model.events import Decision, ErrorEvent, Message, Note
-from replaykit.model.pins import Clock, Pins
+from replaykit.model.pins import SETS, Clock, Pins
 from replaykit.model.run import NO_CHANCE, Chance, RunHeader, TraceRun
 from replaykit.model.sampling import sampling
 from replaykit.model.unrecorded import UNRECORDED, all_unrecorded, unrecorded_lines
 from replaykit.model.values import Json, JsonObject, raw, sayable
 from replaykit.seam.agent_code import EntryPoint, entry_at, entry_of
-from replaykit.seam.chance import SETS, hash_seed, held_for_run
+from replaykit.seam.chance import hash_seed, held_for_run
 from replaykit.seam.changed_files import FileLog, watching_files
 from replaykit.seam.emissions import watching_emissions
 from replaykit.seam.failures import describe, status_of
@@ -52,7 +51,7 @@ def new_run_id() -> str:
     """An id that sorts by time: `20260215-143200-4f9cab12cd`."""
     now = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    return f"{stamp}-{int(now % 1 * 65536):04x}{secrets.token_hex(3)}"
+    return f"{stamp}-{int(now % 1 * 65536):04x}{urandom(3).hex()}"
 
 
 class Run:
@@ -338,7 +337,9 @@ class RunRecorder:
             return
         if is_kept(header, self._share):
             try:
-                writer.finish(with_reason(header, self._recorder.stopped))
+                if self._recorder.stopped:
+                    header = with_reason(header, self._recorder.stopped)
+                writer.finish(header)
             except StoreFull as error:
                 self._recorder.stop(error)
         else:
@@ -383,6 +384,8 @@ class RunRecorder:
 
     def __call__(self, fn: F) -> F:
         """Decorate an agent function: each call of it is a run."""
+        from replaykit.handlers.recording.agents import AGENTS  # noqa: PLC0415 (a `with` block has no agent to look up)
+
         signature = inspect.signature(fn)
         entry = entry_of(fn)
 

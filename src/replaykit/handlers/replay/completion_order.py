@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Iterable
 
-from replaykit.model.events import Call, ToolCall
+from replaykit.model.events import Call
+from replaykit.model.run import ended_before
 from replaykit.seam.scope import CallAnswer, Order, PendingCall
 from replaykit.seam.through import later
 
@@ -61,15 +62,3 @@ def turns_of(calls: Iterable[Call]) -> Turns | None:
     if before:
         return Turns(before)
     return None
-
-
-def ended_before(calls: Iterable[Call]) -> dict[int, int]:
-    """Tool calls, by number, and the one of their like that ended last before them while they were under way."""
-    tools = [call for call in calls if isinstance(call, ToolCall) and call.answered and call.at]
-    found, last = {}, dict[int | None, tuple[float, int]]()
-    for call in sorted(tools, key=lambda call: call.at + call.duration_s):
-        end, number = last.get(call.parent, (0.0, -1))
-        if end > call.at:
-            found[call.seq] = number
-        last[call.parent] = (call.at + call.duration_s, call.seq)
-    return found

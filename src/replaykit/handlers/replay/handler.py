@@ -34,6 +34,7 @@ from replaykit.handlers.replay.world import World
 from replaykit.model.events import AnyEvent, Call, ErrorInfo, LlmCall, Note
 from replaykit.model.isolation import ANYTHING, MODELS, Isolation, IsolationLevel
 from replaykit.model.matching import MatchMode, MatchRules, OnMiss, ToolMode
+from replaykit.model.pins import MACHINE
 from replaykit.model.result import DEVIATION, Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.unreplayable import opaque_types, unrepeated_text
@@ -46,7 +47,6 @@ from replaykit.seam.pinning import pinned
 from replaykit.seam.processes import ProcessTree, replayed_tree
 from replaykit.seam.results import OPAQUE
 from replaykit.seam.scope import MODEL, TOOL, CallAnswer, Handler, Outcome, PendingCall, RunSession, Scope, wall_time
-from replaykit.seam.time_and_chance import MACHINE
 
 REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
 """Deviations where placeholders of another key were compared by their kind: one recorded call fits, or several do."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import orjson
 
 from replaykit.errors import Divergence, Unreplayable
@@ -15,7 +13,6 @@ from replaykit.model.matching import MatchMode
 from replaykit.model.values import Json
 from replaykit.redaction.keys import VARIABLE
 from replaykit.seam.scope import MODEL, PendingCall
-from replaykit.terminal import visible
 
 _CANDIDATES = 50  # how many recorded calls are compared to find the nearest
 _COMPARED_BYTES = 2_000_000  # no further one is compared after this much, which takes 20 ms
@@ -116,6 +113,10 @@ def is_repeated_by_client(call: PendingCall) -> bool:
 
 
 def _hint(call: PendingCall, near: tuple[Call, list[Difference]] | None) -> str:
+    import shlex  # noqa: PLC0415 (few candidates miss a call)
+
+    from replaykit.terminal import visible  # noqa: PLC0415
+
     ways = ["set `match.on_miss` to `repeat` or `fault`, or `match.mode` to another mode"]
     if near is not None and near[1] and near[0].name == call.name:  # names are compared whatever is ignored
         ways.insert(0, "name what may differ in `match.ignore`")

@@ -9,8 +9,8 @@ import orjson
 
 from replaykit.model.diff import differences
 from replaykit.model.events import Call
+from replaykit.model.pins import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
 from replaykit.model.values import Json
-from replaykit.seam.chance import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRETS
 from replaykit.seam.own_process import PROCESS_ID
 
 RANDOM = "random"

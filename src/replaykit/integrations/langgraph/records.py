@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import NamedTuple
 
 import msgspec
 
@@ -50,7 +49,8 @@ class ThreadStates:
         return fold.text
 
 
-class Write(NamedTuple):
+# The garbage collector would go through what an index holds again and again: it holds no cycles.
+class Write(msgspec.Struct, frozen=True, order=True, gc=False):
     """One value that a task wrote to a channel, in the order in which the writes of a step apply."""
 
     path: str
@@ -60,7 +60,7 @@ class Write(NamedTuple):
     text: bytes
 
 
-class SavedCheckpoint(NamedTuple):
+class SavedCheckpoint(msgspec.Struct, frozen=True, gc=False):
     """One checkpoint in the log."""
 
     seq: int

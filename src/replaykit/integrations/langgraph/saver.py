@@ -294,6 +294,7 @@ class ReplayKitSaver(BaseCheckpointSaver[int]):
         while self._logs and (len(self._logs) >= _OPEN_THREADS or total_bytes > _OPEN_BYTES):
             _, log = self._logs.popitem(last=False)
             total_bytes -= log.size_bytes
+            log.close()
 
 
 class Serializer:

@@ -59,7 +59,7 @@ class ThreadLog:
         self.latest: str | None = None  # the ids of checkpoints are in the order of time
         self._states = ThreadStates()
         self._index_bytes = 0
-        self._writes: dict[str, dict[tuple[str, int], Write]] = {}
+        self._writes: dict[str, dict[str, Write]] = {}
         self._written = ""  # the checkpoint that was last written on
         self._errors: dict[str, ErrorInfo] = {}  # by checkpoint: how what goes on from it failed
         self._tip: str | None = None  # the checkpoint the fold stands at
@@ -72,6 +72,10 @@ class ThreadLog:
         """Bring the index up to date with what others wrote."""
         self._absorb(self._run.news())
         return self
+
+    def close(self) -> None:
+        """Release the run's log."""
+        self._run.close()
 
     @property
     def size_bytes(self) -> int:
@@ -219,7 +223,7 @@ class ThreadLog:
             for position, (channel, text) in enumerate(texts):
                 number = WRITES_IDX_MAP.get(channel, position)
                 # An interrupt or an error has a negative number, and takes the place of the one before.
-                if number < 0 or (task, number) not in known:
+                if number < 0 or _write_key(task, number) not in known:
                     fresh.append((channel, text))
                     numbers.append(number)
             if not fresh:
@@ -293,7 +297,8 @@ class ThreadLog:
         known = self._writes.setdefault(content.checkpoint, {})
         numbers = content.numbers or range(len(content.writes))
         for number, (channel, text) in zip(numbers, content.writes, strict=True):
-            known[content.task, number] = Write(content.path, content.task, number, channel, bytes(text))
+            key = _write_key(content.task, number)
+            known[key] = Write(content.path, content.task, number, channel, bytes(text))
         self._index_bytes += len(event.content_json)
 
     def _unchanged_channels(
@@ -350,3 +355,8 @@ class ThreadLog:
         return replace(
             header, status=RunStatus.ERROR, error=error, ended_at=time.time(), event_count=self._run.next_seq
         )
+
+
+def _write_key(task: str, number: int) -> str:
+    """The key of a write. Text, and no tuple, which the garbage collector would go through."""
+    return f"{number} {task}"
