@@ -30,7 +30,6 @@ from replaykit.seam.scope import RunSession, Scope, current
 from replaykit.seam.variables import RECORDED_TREE, SESSION
 
 _PREEXEC, _ENVIRONMENT = 6, 10  # the positions of `preexec_fn` and `env` among the arguments of `Popen`
-# A process of Python's own that tidies up after all others, even after the run.
 _TRACKER = "multiprocessing.resource_tracker"
 _POOLS = ("concurrent.futures.process", "multiprocessing.pool", "multiprocessing.managers")
 _environment_lock = threading.Lock()
