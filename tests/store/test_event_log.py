@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -338,3 +339,34 @@ def test_a_run_goes_on_where_its_store_is_after_the_program_changes_its_director
     with rk.Store.open(".replaykit/store.db") as store:
         assert [event.seq for event in store.events(run.id)] == [0, 1]
     assert list(elsewhere.iterdir()) == []
+
+
+class InterruptedConnection:
+    """A connection whose next COMMIT is interrupted by a signal, as by Ctrl-C, after SQLite has done it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._is_armed = True
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._db, name)
+
+    def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+        cursor = self._db.execute(sql, *parameters)
+        if sql == "COMMIT" and self._is_armed:
+            self._is_armed = False
+            signal.raise_signal(signal.SIGINT)
+        return cursor
+
+
+def test_a_run_goes_on_after_a_signal_interrupts_the_commit_of_a_full_log(path: Path) -> None:
+    with rk.Store.open(path) as store:
+        writer = begun(store, events=FULL)
+        store.db = InterruptedConnection(store.db)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            append(writer, FULL, FULL + 1)
+        append(writer, FULL, 2 * FULL + 1)
+        writer.finish(RunHeader(id="run"))
+
+        assert [event.seq for event in store.events("run")] == list(range(2 * FULL + 1))
+    assert list(log_directory(path).iterdir()) == []

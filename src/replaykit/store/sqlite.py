@@ -181,12 +181,17 @@ class SQLiteStore:
                     yield self.db
                     return
                 self.db.execute(begin)
+                is_ending = False
                 try:
                     yield self.db
+                    is_ending = True
                     self.db.execute("COMMIT")
-                except BaseException:
+                except BaseException as error:
                     if self.db.in_transaction:
                         self.db.execute("ROLLBACK")
+                    elif is_ending and not isinstance(error, sqlite3.Error):  # Ctrl-C while it was committed
+                        self.committed()
+                        raise
                     self.rolled_back()
                     raise
                 self.committed()

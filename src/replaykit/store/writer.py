@@ -210,15 +210,16 @@ class SQLiteWriter:
     def _fold(self, db: sqlite3.Connection) -> None:
         """Make packs of the log's events, inside a transaction; the log goes when that is committed."""
         self._check_there()
-        rows = self._log.rows()
+        first = self._base | self._next - self._logged
+        rows = [row for row in self._log.rows() if row[0] >= first]  # others are in packs: Ctrl-C left the log
         if len(rows) != self._logged:
             raise CorruptStore(f"{len(rows)} events where {self._logged} were written", where=f"run {self.run_id}, log")
         fold_rows(db, rows, f"run {self.run_id}, log")
         self._store.after_commit(self._forget_log)
 
     def _forget_log(self) -> None:
-        self._log.remove()
         self._logged = self._logged_bytes = 0
+        self._log.remove()
 
     def _is_full(self) -> bool:
         packs = self._most_packs
