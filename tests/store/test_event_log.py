@@ -370,3 +370,31 @@ def test_a_run_goes_on_after_a_signal_interrupts_the_commit_of_a_full_log(path: 
 
         assert [event.seq for event in store.events("run")] == list(range(2 * FULL + 1))
     assert list(log_directory(path).iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_log_is_neither_written_nor_read(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("not ours")
+    with rk.Store.open(path) as store:
+        writer = begun(store)
+        log_directory(path).mkdir()
+        log = log_directory(path) / str(LogName.of(1, "run"))
+        log.symlink_to(other)
+
+        with pytest.raises(StoreError, match="cannot be written"):
+            append(writer, 0, 1)
+        with pytest.raises(StoreError, match="cannot be read"):
+            list(store.events("run"))
+        with pytest.raises(StoreError, match="cannot be read"), store.snapshot():
+            pass
+    assert other.read_text() == "not ours"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_nobody_waits_for_a_pipe_in_the_place_of_a_log(path: Path) -> None:
+    with rk.Store.open(path) as store:
+        begun(store, events=1)
+        os.mkfifo(log_directory(path) / str(LogName.of(2, "other")))
+
+        with pytest.raises(StoreError, match="not a regular file"), store.snapshot():
+            pass

@@ -10,6 +10,7 @@ frame that stops in the middle was cut by a kill, and its event was never acknow
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -109,7 +110,7 @@ class LogFile:
             directory.mkdir(exist_ok=True)
             directory.chmod(rights | (rights & 0o444) >> 2)
             self._sync_directory(directory.parent)
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = open_log(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         os.fchmod(self._file, rights)
         self._size = 0
         self._sync_directory(directory)
@@ -214,8 +215,10 @@ class StoreLogs:
         files: dict[str, int] = {}
         try:
             for name in _files_in(self.directory):
+                if LogName.read(name) is None:
+                    continue
                 with suppress(FileNotFoundError):  # it was folded just now
-                    files[name] = os.open(self.directory / name, os.O_RDONLY)
+                    files[name] = _opened(self.directory / name)
             self._pinned = files
             yield
         finally:
@@ -236,18 +239,39 @@ class StoreLogs:
             if file is None:
                 return b""
             return os.pread(file, os.fstat(file).st_size, 0)
-        path = self.directory / str(name)
         try:
-            return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+            file = _opened(self.directory / str(name))
+        except FileNotFoundError:
             return b""
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+        with os.fdopen(file, "rb", buffering=0) as stream:
+            return stream.read()
 
 
 def log_directory(store: Path) -> Path:
     """Return the directory of a store's logs."""
     return store.with_name(store.name + SUFFIX)
+
+
+def open_log(path: Path, flags: int) -> int:
+    """Open a log; an OSError for a link, a pipe or a directory in its place, which somebody else put there."""
+    # A pipe would be waited for, and through a link another file would be written.
+    file = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _opened(path: Path) -> int:
+    """Open a log to read it; FileNotFoundError where there is none."""
+    try:
+        return open_log(path, os.O_RDONLY)
+    except NotADirectoryError:
+        raise FileNotFoundError(path) from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def log_rows(data: bytes, where: str) -> list[EventRow]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from replaykit.errors import StoreError
-from replaykit.store.event_log import FRAME_HEAD_BYTES, EventRow, LogFile, LogName, StoreLogs, log_rows
+from replaykit.store.event_log import FRAME_HEAD_BYTES, EventRow, LogFile, LogName, StoreLogs, log_rows, open_log
 from replaykit.store.protocol import Durability
 
 
@@ -81,6 +81,6 @@ class SharedLog(LogFile):
 
 def _opened(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_APPEND)
+        return open_log(path, os.O_RDWR | os.O_APPEND)
     except PermissionError:  # it can be read all the same
-        return os.open(path, os.O_RDONLY)
+        return open_log(path, os.O_RDONLY)
