@@ -79,6 +79,28 @@ def test_a_link_is_sent_as_the_file_that_it_names_and_only_from_within(tmp_path:
     assert not (tmp_path / "copy" / "out").exists()
 
 
+@pytest.mark.parametrize("name", [".ENV", "server.PEM", "deploy/id_ed25519", ".npmrc", "login.p12"])
+def test_a_secret_is_not_sent_whatever_the_case_of_its_name(name: str, tmp_path: Path) -> None:
+    root = project(tmp_path)
+    before = pack(root)
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text("secret")
+
+    assert pack(root) == before
+
+
+def test_a_link_to_a_secret_is_not_sent_but_named(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / ".env").write_text("secret")
+    before = pack(root)
+    (root / "settings").symlink_to(".env")
+
+    bundle = pack(root)
+
+    assert bundle.data == before.data
+    assert bundle.left_out == ("settings",)
+
+
 def test_a_directory_that_is_too_large_names_what_is_in_it(tmp_path: Path) -> None:
     directory = project(tmp_path / "project")
     (directory / "data").mkdir()

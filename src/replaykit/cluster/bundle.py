@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -28,8 +28,24 @@ _VERSION_CONTROL = frozenset([".git", ".hg", ".svn"])
 _ENVIRONMENTS = frozenset([".venv", ".tox", ".nox", "node_modules"])
 _CACHES = frozenset(["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"])
 _LEFT_OUT = frozenset([".replaykit"]) | _VERSION_CONTROL | _ENVIRONMENTS | _CACHES
-_SECRETS = (".env", ".env.*", ".netrc", "*.pem", "*.key")
-"""Files that hold secrets by convention: each worker has its own."""
+_SECRETS = (
+    ".env",
+    ".env.*",
+    ".envrc",
+    ".netrc",
+    ".npmrc",
+    ".pgpass",
+    ".pypirc",
+    ".git-credentials",
+    "id_rsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+)
+"""Files that hold secrets by convention, in any case: each worker has its own."""
 _ENVIRONMENT = "pyvenv.cfg"
 _SHOWN_DIRECTORIES = 3
 
@@ -47,7 +63,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
     data: bytes
     left_out: tuple[str, ...] = ()
-    """Links that lead out of the directory, or to directories."""
+    """Links that lead out of the directory, to directories, or to files that stay here."""
 
     @property
     def digest(self) -> str:
@@ -100,11 +116,14 @@ def _files_below(directory: Path, root: Path, left_out: list[str], prefix: str =
 
 def _leads_to_file_in(link: Path, root: Path) -> bool:
     target = link.resolve()
-    return target.is_file() and target.is_relative_to(root) and not _LEFT_OUT.intersection(target.parts)
+    if not target.is_file() or not target.is_relative_to(root) or _is_secret_or_compiled(target.name):
+        return False
+    return not _LEFT_OUT.intersection(target.parts)
 
 
 def _is_secret_or_compiled(name: str) -> bool:
-    return name.endswith((".pyc", ".pyo")) or any(fnmatch(name, pattern) for pattern in _SECRETS)
+    name = name.lower()
+    return name.endswith((".pyc", ".pyo")) or any(fnmatchcase(name, pattern) for pattern in _SECRETS)
 
 
 def _refuse_large(directory: Path, sizes: dict[str, int], limit_bytes: int) -> None:
