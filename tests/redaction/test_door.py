@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replaykit.model.changes import StateFold
-from replaykit.model.events import ErrorEvent, ErrorInfo, Exchange, Message, State, ToolCall, WireInfo
+from replaykit.model.events import ErrorEvent, ErrorInfo, Exchange, LlmCall, Message, State, ToolCall, WireInfo
 from replaykit.model.run import TraceRun, encode_run
 from replaykit.model.values import Raw, canonical, decode, encode, raw
 from replaykit.redaction import Redactor
@@ -166,11 +166,17 @@ PLACES = {
     "items": call(items_json=(raw("to jane.d"), raw("oe@example.com now"))),
     "items that are no text": call(items_json=(raw({"a": 1}), raw({"to": MAIL}))),
     "the name": ToolCall(seq=0, name=f"mail {MAIL}", path=f"/mail {MAIL}#0", step=f"to {MAIL}"),
+    "why a model ended": LlmCall(seq=0, name="m", finish_reason=f"refused {MAIL}"),
+    "a role": Message(seq=0, role=MAIL, content_json=raw("hello")),
+    "metadata of a state": State(seq=0, state_json=raw({}), about_json=raw({"user": MAIL})),
     "a message": Message(seq=0, role="user", content_json=raw({"text": MAIL})),
     "an error": ErrorEvent(seq=0, error=ErrorInfo(type="E", message=MAIL)),
     "a URL": Exchange(seq=0, name="GET a/b", wire=WireInfo(method="GET", url=f"http://a/b?to={MAIL}"), items_json=()),
     "a header": Exchange(
         seq=0, name="GET a/b", wire=WireInfo(method="GET", url="http://a/", headers=(("x-to", MAIL),)), items_json=()
+    ),
+    "a reason": Exchange(
+        seq=0, name="GET a/b", wire=WireInfo(method="GET", url="http://a/", reason=f"No {MAIL}"), items_json=()
     ),
     "deltas": Exchange(
         seq=0,

@@ -18,6 +18,7 @@ from replaykit.model.events import (
     ErrorEvent,
     ErrorInfo,
     Event,
+    LlmCall,
     Message,
     Note,
     Shared,
@@ -76,13 +77,17 @@ class Door:
         if isinstance(event, Shared):
             return event
         place = self._place(event)
-        if isinstance(event, Message | Decision):
+        if isinstance(event, Message):
+            return replace(event, **place, role=self.name(event.role), content_json=self._raw(event.content_json))
+        if isinstance(event, Decision):
             return replace(event, **place, content_json=self._raw(event.content_json))
         if isinstance(event, Note):
             name = self.name(event.name)
             return replace(event, **place, name=name, content_json=self._raw(event.content_json, name))
         if isinstance(event, ErrorEvent):
             return replace(event, **place, error=self._error(event.error))
+        if event.about_json:
+            place["about_json"] = self._raw(event.about_json)
         return _with_changes(event, place)
 
     def run(self, run: TraceRun) -> TraceRun:
@@ -121,12 +126,16 @@ class Door:
             changed["wire"] = self._wire(call.wire)
         if (name := self.name(call.name)) != call.name:
             changed["name"] = name
+        if isinstance(call, LlmCall) and call.finish_reason:
+            changed["finish_reason"] = self.name(call.finish_reason)
         return _with_changes(call, changed)
 
     def _is_plainly_clean(self, call: Call, served: Call | None) -> bool:
         if call.asked_json or call.sent_json or len(call.arguments_json) >= LEAST_BYTES:
             return False  # long conversations are checked message by message
         if not self._passes_heading(call.name, call.path, call.step):
+            return False
+        if isinstance(call, LlmCall) and call.finish_reason and self.name(call.finish_reason) != call.finish_reason:
             return False
         texts: list[bytes | Raw] = [call.arguments_json]
         if served is not None:
@@ -157,8 +166,8 @@ class Door:
         return self.redactor.passes(f"{name}\n{path}\n{step or ''}".encode("utf-8", "surrogatepass"))
 
     def _are_plain(self, wire: WireInfo) -> bool:
-        """Return whether the address and the names of headers hold nothing to redact."""
-        if self._urls(wire.url) != wire.url:
+        """Return whether the address, the reason and the names of headers hold nothing to redact."""
+        if self._urls(wire.url) != wire.url or self.name(wire.reason) != wire.reason:
             return False
         return not any(self.redactor.tells_of_header(name) for name, _ in wire.headers)
 
@@ -198,7 +207,7 @@ class Door:
 
     def _wire(self, wire: WireInfo) -> WireInfo:
         headers = tuple([(name, self.redactor.header(name, value)) for name, value in wire.headers])
-        return replace(wire, url=self._urls(wire.url), headers=headers)
+        return replace(wire, url=self._urls(wire.url), reason=self.name(wire.reason), headers=headers)
 
     def _error(self, error: ErrorInfo | None) -> ErrorInfo | None:
         if error is None or self.redactor.is_clean(msgspec.json.encode(error)):
