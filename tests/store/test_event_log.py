@@ -398,3 +398,57 @@ def test_nobody_waits_for_a_pipe_in_the_place_of_a_log(path: Path) -> None:
 
         with pytest.raises(StoreError, match="not a regular file"), store.snapshot():
             pass
+
+
+def test_a_link_to_a_store_leads_to_the_logs_of_its_runs(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    with rk.Store.open(path) as store:
+        begun(store, events=3)
+        with rk.Store.open(link) as linked:
+            assert len(list(linked.events("run"))) == 3
+            begun(linked, "through the link", events=2)
+            assert len(list(store.events("through the link"))) == 2
+
+
+def test_writers_through_a_link_and_through_the_path_take_turns(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    with rk.Store.open(path) as store, rk.Store.open(link) as linked:
+        writers = [store.share("run"), linked.share("run")]
+        with writers[0].turn():
+            writers[0].write_header(RunHeader(id="run"))
+        for seq in range(6):
+            with writers[seq % 2].turn():
+                writers[seq % 2].append(sample_call(seq))
+
+        assert [event.seq for event in store.events("run")] == list(range(6))
+
+
+def test_a_log_that_is_being_written_stays_when_another_writer_has_changed_its_directory(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with rk.Store.open(path) as store, rk.Store.open(path.name) as other:
+        writer = begun(store, events=3)
+        monkeypatch.chdir(elsewhere)
+        begun(other, "other", events=1)
+        append(writer, 3, 5)
+
+        assert [event.seq for event in store.events("run")] == list(range(5))
+
+
+def test_a_backup_restored_through_a_link_replaces_the_store_and_not_the_link(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    with rk.Store.open(path) as store:
+        begun(store, events=3)
+        backup(store, tmp_path / "backup.db")
+
+    restore(tmp_path / "backup.db", link, force=True)
+
+    assert link.is_symlink()
+    assert len(events_of(path)) == 3
+    assert list(log_directory(path).iterdir()) == []

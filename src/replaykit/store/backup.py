@@ -65,6 +65,7 @@ def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnPro
     """Put a backup in the place of a store. The old one stays until the backup was copied, and found to be whole."""
     if not file.is_file():
         raise StoreError(f"there is no backup at {file}")
+    file, target = _behind_link(file), _behind_link(target)
     if target.exists() and file.samefile(target):
         raise UsageError(f"{file} is the store itself")
     if target.exists() and not force:
@@ -165,6 +166,11 @@ def _put_aside(target: Path) -> None:
     logs = StoreLogs(target)
     for name in logs.names():
         logs.remove(name)
+
+
+def _behind_link(path: Path) -> Path:
+    """Return the file that a link leads to: what belongs to a store is beside it, and the link stays."""
+    return path.resolve() if path.is_symlink() else path
 
 
 def _named(file: Path, suffix: str) -> Path:

@@ -248,8 +248,9 @@ class StoreLogs:
 
 
 def log_directory(store: Path) -> Path:
-    """Return the directory of a store's logs."""
-    return store.with_name(store.name + SUFFIX)
+    """Return the directory of a store's logs, beside the file that a link leads to."""
+    real = Path(os.path.realpath(store))
+    return real.with_name(real.name + SUFFIX)
 
 
 def open_log(path: Path, flags: int) -> int:

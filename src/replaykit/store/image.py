@@ -92,9 +92,15 @@ def _opened(path: Path) -> BinaryIO:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from None
 
 
+def _wal_file(path: Path) -> Path:
+    """Return the path of a store's WAL, beside the file that a link leads to."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(f"{real.name}-wal")
+
+
 def _wal_of(path: Path) -> bytes:
     try:
-        return path.with_name(path.name + "-wal").read_bytes()
+        return _wal_file(path).read_bytes()
     except OSError:
         return b""
 
@@ -155,7 +161,7 @@ def store_format(path: Path) -> int:
 
 
 def _format_in_log(path: Path) -> int:
-    log = path.with_name(path.name + "-wal")
+    log = _wal_file(path)
     if not log.exists() or not log.stat().st_size:
         return 0
     image = Image(path)

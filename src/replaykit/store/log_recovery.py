@@ -22,7 +22,7 @@ def fold_abandoned_logs(store: SQLiteStore) -> None:
     names = list(store.logs.names())
     if not names:
         return
-    written = running_numbers(store.path, [name.number for name in names])
+    written = running_numbers(store.real_path, [name.number for name in names])
     if written is None:  # nobody can tell here: they stay, and are read where they are
         return
     for name in names:

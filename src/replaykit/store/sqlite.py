@@ -77,8 +77,10 @@ class SQLiteStore:
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
         self.owner_pid = os.getpid()
-        self.live = RunLocks(self.absolute_path)
-        self.logs = StoreLogs(self.absolute_path)
+        self.real_path = Path(os.path.realpath(self.path))
+        """The path without links: SQLite's own files are beside it, and so are ours."""
+        self.live = RunLocks(self.real_path)
+        self.logs = StoreLogs(self.real_path)
         self.open_logs: dict[int, LogFile | MemoryLog] = {}
         """The logs of the runs that are written through this store, by their numbers."""
         self._after_commit: list[Callable[[], None]] = []
@@ -215,7 +217,7 @@ class SQLiteStore:
     def sync_commits(self) -> None:
         """Have what was committed so far survive a loss of power."""
         with suppress(FileNotFoundError):  # all of it is in the database itself, and synced
-            file = os.open(self.path.with_name(f"{self.path.name}-wal"), os.O_RDONLY)
+            file = os.open(self.real_path.with_name(f"{self.real_path.name}-wal"), os.O_RDONLY)
             try:
                 os.fsync(file)
             finally:

@@ -118,7 +118,7 @@ def _summaries(rows: list[tuple[int, str, bytes]]) -> tuple[list[RunSummary], li
 def _with_life(store: SQLiteStore, runs: list[RunSummary]) -> list[RunSummary]:
     """Say of each run without an end whether somebody writes it. One that ended since it was read was written too."""
     running = {place: run for place, run in enumerate(runs) if run.status is RunStatus.RUNNING}
-    written = running_numbers(store.path, [run.number for run in running.values()])
+    written = running_numbers(store.real_path, [run.number for run in running.values()])
     for place, run in running.items():
         if written is None or run.number in written or _has_changed(store, run):
             runs[place] = replace(run, alive=True)

@@ -19,8 +19,8 @@ _CHECKPOINT_WAIT_MS = 500
 
 def file_bytes(store: SQLiteStore) -> int:
     """Return the size of the store's file and its logs on the disk."""
-    size = store.path.stat().st_size
-    log = store.path.with_name(store.path.name + "-wal")
+    size = store.real_path.stat().st_size
+    log = store.real_path.with_name(f"{store.real_path.name}-wal")
     if log.exists():
         size += log.stat().st_size
     return size + store.logs.size_bytes()

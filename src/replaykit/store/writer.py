@@ -132,7 +132,7 @@ class SQLiteWriter:
             self._log = MemoryLog()
             self._most_packs = 1
         else:
-            self._log = LogFile(store.absolute_path, number, header.id, store.durability)
+            self._log = LogFile(store.real_path, number, header.id, store.durability)
             self._most_packs = LOG_PACKS
         self._logged = 0  # events in the log
         self._logged_bytes = 0

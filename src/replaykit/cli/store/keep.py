@@ -35,7 +35,7 @@ def command(runs: tuple[str, ...], undo: bool, store_path: Path | None, as_json:
     with existing_store_path(store_path or default_store_path()) as store, store.exclusive():
         found = [store.header(run) for run in runs]
         for header in found:
-            if header.status is RunStatus.RUNNING and running_numbers(store.path, [store.number_of(header.id)]):
+            if header.status is RunStatus.RUNNING and running_numbers(store.real_path, [store.number_of(header.id)]):
                 raise UsageError(
                     f"run {header.id} is still being recorded, and nothing prunes it",
                     hint=f"When it has ended: replaykit store keep {header.id}",
