@@ -137,3 +137,26 @@ def test_a_turn_is_on_the_platter_only_where_that_is_asked_for(
     with rk.Store.open(tmp_path / "synced.db", durability=durability) as found:
         thread_of(found, 3)  # the first turn is a transaction
     assert len(synced) == syncs
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of file sizes")
+def test_a_turn_whose_commit_failed_does_not_remove_what_others_write_later(store: SQLiteStore) -> None:
+    import resource
+
+    writer = thread_of(store, 3)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with SQLiteStore.open(store.path) as other:
+        with pytest.raises(StoreError, match="disk is full"):
+            try:
+                with writer.turn():
+                    for _ in range(2):  # too many for the log
+                        writer.append(sample_call(writer.next_seq))
+                    wal = store.path.with_name(f"{store.path.name}-wal")
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (wal.stat().st_size, limits[1]))
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        append(other.share(writer.run_id))
+
+        store.tag(writer.run_id, add=["seen"])
+
+    assert numbers(store) == [0, 1, 2, 3]

@@ -202,8 +202,8 @@ class SharedWriter:
         finally:
             if store.db.in_transaction:
                 store.db.execute("ROLLBACK")
-                store.rolled_back()
             if not is_saved:
+                store.rolled_back()  # even after a COMMIT that was interrupted: others may write to the log again
                 self._number, self._last_look = _UNSURE, _NEVER  # look again, from the start
             self._rows, self._db, self._in_turn = [], None, False
             store.live.end_turn()
