@@ -89,6 +89,17 @@ def test_a_secret_is_not_sent_whatever_the_case_of_its_name(name: str, tmp_path:
     assert pack(root) == before
 
 
+def test_a_store_in_another_place_is_not_sent(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    before = pack(root)
+    for name in ("store.db", "store.db-wal", "store.db-log/1-ab"):
+        (root / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "data" / name).write_text("recorded")
+
+    assert pack(root, store=root / "data" / "store.db") == before
+    assert pack(root) != before
+
+
 def test_a_link_to_a_secret_is_not_sent_but_named(tmp_path: Path) -> None:
     root = project(tmp_path)
     (root / ".env").write_text("secret")

@@ -76,10 +76,16 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def pack(directory: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
-    """Return the files below a directory; a `UsageError` where they are too large to be sent around."""
+def pack(directory: Path, *, store: Path | None = None, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
+    """Return the files below a directory; a `UsageError` where they are too large to be sent around.
+
+    The files of `store`, and those beside it that begin with its name, stay here.
+    """
     left_out: list[str] = []
     found = _files_below(directory, directory.resolve(), left_out)
+    if store is not None:
+        private = os.path.relpath(store, directory).replace(os.sep, "/")
+        found = (path for path in found if not path.startswith(private))
     sizes = {path: os.stat(directory / path).st_size for path in found}
     _refuse_large(directory, sizes, limit_bytes)
     files = []

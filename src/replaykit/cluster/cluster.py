@@ -130,7 +130,7 @@ class Cluster:
         agent = _portable_agent(candidate, root)
         self._root = root
         key = project_key(default_store_path().parent)
-        bundle = pack(root)
+        bundle = pack(root, store=default_store_path())
         self.left_out = bundle.left_out
         """Links that were not sent."""
         config = None if settings.project is None else _path_in(root, str(settings.project.file))
