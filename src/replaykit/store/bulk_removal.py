@@ -28,8 +28,7 @@ def discard(store: SQLiteStore, runs: Sequence[RunSummary], *, newest: int) -> l
     """Delete runs and return the deleted ones. Runs that changed or were forked since they were listed are skipped.
 
     `newest` is the highest run number at the time of listing. Runs are deleted from the highest number down: a fork
-    goes
-    before its parent, so a kill never leaves a fork without its history.
+    goes before its parent, so a kill never leaves a fork without its history.
     """
     work = _Discarding(store, sorted(runs, key=lambda run: run.number), newest)
     if runs:

@@ -2,8 +2,7 @@
 
 An event is one frame and one `write`, which costs a tenth of an SQLite transaction. The kernel has the data when the
 call returns, so a kill loses nothing. A full log is folded into packs in one transaction and removed, and the next
-event
-starts a new log. Readers ignore logged events that are also in a pack.
+event starts a new log. Readers ignore logged events that are also in a pack.
 
 A frame consists of the row's size, a checksum over size and key, the key, and the row as the table `events` would hold
 it. A kill can cut the last frame short; its event was never acknowledged.

@@ -1,8 +1,7 @@
 """Run locks: a lock on one byte per run in progress, which the kernel releases when the process ends.
 
 The byte's offset in a file beside the store is the run's number. Nothing is ever written to that file. Byte 0 belongs
-to
-no run: the process that locks it may write shared runs.
+to no run: the process that locks it may write shared runs.
 """
 
 from __future__ import annotations

@@ -414,7 +414,7 @@ class SQLiteStore:
     def readers(
         self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
     ) -> Iterator[Callable[[], Batch]]:
-        """Yield a reader for each pack of a run and for its tail. Each returns the index of its first event and the events.
+        """Yield a reader for each pack of a run and for its tail. It returns its first event's index and its events.
 
         Packs that end before index `since`, or hold nothing at or before sequence number `until`, are skipped.
         """

@@ -1,10 +1,8 @@
 """Cells: rows found in the raw bytes of a page, independent of the B-tree around them.
 
 A table row consists of the record's length, the key, and the record, whose header holds its own length and one type
-code
-per column. In this store's records the first column is NULL, because it is the key. Everything that matches this
-pattern
-is a candidate; its checksum decides whether it is a row.
+code per column. In this store's records the first column is NULL, because it is the key. Everything that matches this
+pattern is a candidate; its checksum decides whether it is a row.
 """
 
 from __future__ import annotations
