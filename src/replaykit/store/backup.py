@@ -94,7 +94,7 @@ def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnPro
 
 
 def _copy_logs(logs: StoreLogs, copy: sqlite3.Connection) -> None:
-    """Move logged events into the copy, which has no logs. Events that its packs already hold are ignored on read."""
+    """Add the logged events to the copy, which has no logs. Readers ignore those that its packs already hold."""
     numbers = {name.number for name in logs.names()}
     with copy:
         for number in numbers:
