@@ -3,19 +3,19 @@
 ReplayKitError
 ├── UsageError          the call, a file or a config is wrong          (exit 2)
 │   ├── InvalidFile     a file is wrong, with the line                 (exit 2)
-│   └── StateNotKept    a state that its run had and did not keep      (exit 2)
+│   └── StateNotKept    a state that its run did not store             (exit 2)
 ├── NothingSelected     no case, no run matched                        (exit 5)
-├── StoreError          the store said no                              (exit 3)
-│   ├── StoreFull       there is no room for more
+├── StoreError          the store cannot do what was requested         (exit 3)
+│   ├── StoreFull       the disk is full, or a limit is reached
 │   ├── RunNotFound
 │   ├── RunExists       a run with this id is in the store already
 │   └── CorruptStore    damaged bytes: never "empty, so record again"
-├── FetchFailed         a service did not give what was asked of it    (exit 3)
+├── FetchFailed         a network service did not answer as expected   (exit 3)
 ├── FormatTooNew        written by a newer version                     (exit 3)
 ├── Unreplayable        the recording cannot answer this call          (exit 3)
 └── Divergence          the candidate left the recorded path           (exit 1)
-    ├── LiveConnection  it went to the network behind the tape's back  (exit 1)
-    └── Undecided       a fork wants to act, and nobody said it may    (exit 1)
+    ├── LiveConnection  it opened a connection that was not recorded   (exit 1)
+    └── Undecided       a fork needs permission for real effects       (exit 1)
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 
 
 class HeadDeadline:
-    """Closes connections that do not send a complete request head in time, so that slow clients cannot exhaust the
-    server."""
+    """Closes connections without a complete request head in time, so that slow clients cannot exhaust the server."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s

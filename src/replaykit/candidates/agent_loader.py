@@ -71,8 +71,7 @@ def load_named(spec: str, *directories: str, what: str = "agent", replayer: Repl
 
 
 def _suggestion(error: BaseException, module_name: str, directories: Sequence[str]) -> str:
-    """Return a suggestion for a misspelled module or function, ready to append to a message; empty if nothing is
-    close."""
+    """Return a suggestion for a misspelled name, ready to append to a message; empty if nothing is close."""
     suggestion = ""
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         suggestion = nearest(error.name or "", [name for name in vars(error.obj) if not name.startswith("_")])

@@ -94,8 +94,7 @@ def _error_info(failure: BaseException) -> ErrorInfo:
 PYTHON, LANGCHAIN = "python", "langchain"
 """The agent types, as spelled in a configuration."""
 CONTEXT = "context"
-"""The parameter that receives an agent's additional context, and the kind of deviation if there is no such
-parameter."""
+"""The parameter for an agent's additional context, and the kind of deviation if it has no such parameter."""
 
 
 _TAKES = "It receives the input as its only argument. If the input is a mapping, it receives the members by name."
@@ -190,8 +189,7 @@ def _reply_content(result: Any) -> Any:
 
 
 def output_of_chain(result: Any) -> Any:
-    """Extract the output from a chain's result: the `output`, `text` or last message of a mapping, or a message's
-    content."""
+    """Extract the output from a chain's result: its `output`, `text` or last message, or a message's content."""
     if isinstance(result, dict):
         for key in ("output", "text"):
             if key in result:

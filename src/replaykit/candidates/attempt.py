@@ -163,8 +163,7 @@ class RepeatedRuns:
         return tuple(reasons)
 
     def __call__(self, number: int) -> RepeatedRun:
-        """Return the run with this number; raise `CannotTell` if the candidate left none or the tape could not
-        answer it."""
+        """Return the run with this number; raise `CannotTell` if there is none or the tape could not answer it."""
         attempt = self._attempt(number)
         spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
         if attempt.run is None or spoilt is not None:

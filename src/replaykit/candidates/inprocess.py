@@ -102,8 +102,7 @@ class RecordedCandidate:
 
 
 def _canonical(call: Call) -> Call:
-    """Return the call with canonical arguments, as the seam freezes them; a trace may order their members
-    differently."""
+    """Return the call with canonical arguments, as the seam freezes them; a trace may order members differently."""
     try:
         arguments = dumps(orjson.loads(bytes(call.request_json)), option=orjson.OPT_SORT_KEYS)
     except TypeError:  # orjson reads deeper nesting than it writes

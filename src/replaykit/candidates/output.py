@@ -65,7 +65,7 @@ class _LogOutput(Struct, omit_defaults=True):
 
 
 class _Deviations(Struct, omit_defaults=True):
-    """The fields of a run log besides the run."""
+    """The fields of a run log other than the run."""
 
     deviations: tuple[Deviation, ...] = ()
 
@@ -151,8 +151,7 @@ def _log_of(log: _LogOutput) -> Attempt:
 
 
 def _look_at(run: TraceRun) -> None:
-    """Decode every value once, so that an invalid one is reported as the runner's mistake here and not by a later
-    check."""
+    """Decode every value once, so that an invalid one is reported here and not by a later check."""
     _ = run.input, run.output, run.metadata
     for event in run.events:
         if isinstance(event, Call):

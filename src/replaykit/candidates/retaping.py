@@ -156,8 +156,7 @@ def retape(
 
 
 def _difference_in(name: str, again: ReplayResult, result: ReplayResult) -> str:
-    """Return why a take is of little use: served from it, or from another take that it fits, the candidate behaves
-    differently."""
+    """Return why a take is of little use: on it, or on another take that it fits, the candidate acts differently."""
     if again.verdict is result.verdict:
         return ""
     verdict = f"it is {again.verdict.value}: {again.reason}"

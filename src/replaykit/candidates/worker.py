@@ -405,8 +405,7 @@ def _is_open(number: int) -> bool:
 
 
 def _is_shared(number: int) -> bool:
-    """Return whether forks would share the state of a descriptor: a connection, an event queue, or the position in
-    a file."""
+    """Return whether forks would share the state of a descriptor: a connection, an event queue, a read position."""
     mode = os.fstat(number).st_mode
     if stat.S_ISREG(mode):
         return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY

@@ -36,8 +36,9 @@ class WorkerJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A `module:function` that is called before each task."""
     directories: tuple[str, ...] = ()
     is_confined: bool = False
-    """True if the worker is in a sandbox. Each task then gets a nested one, and after each reply but the last, the
-    worker sends an `Isolation` with what was written there.
+    """True if the worker is in a sandbox, and each task in a nested one.
+
+    After each reply but the last, the worker sends an `Isolation` with what the task wrote.
     """
     has_one_task: bool = False
     """True if the worker ends after its first task, which then uses the worker's own sandbox."""

@@ -142,8 +142,7 @@ def _in_wal_mode(file: Path) -> None:
 
 @contextmanager
 def _nobody_else(target: Path) -> Iterator[None]:
-    """Keep every other process out of the old store, and remove its WAL so that SQLite cannot apply it to the new
-    file."""
+    """Lock other processes out of the old store, and remove its WAL, which SQLite would apply to the new file."""
     if not target.exists():
         yield
         return

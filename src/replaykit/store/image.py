@@ -104,8 +104,7 @@ def _start(frame: int, page_size: int) -> int:
 
 
 def _checked(log: bytes, page_size: int) -> Iterator[tuple[int, int, bool, bool]]:
-    """Yield the frames of the current generation: number, page, whether it commits a transaction, whether it is
-    intact."""
+    """Yield the frames of the current generation: number, page, whether it ends a transaction, whether it is intact."""
     magic, salts = int.from_bytes(log[:4], "big"), log[16:24]
     order = ">" if magic == _MAGIC[1] else "<"
     head_is_whole = magic in _MAGIC and _sums(log[:24], (0, 0), order) == struct.unpack_from(">II", log, 24)

@@ -58,8 +58,7 @@ class RunWriter(Protocol):
 
     @property
     def cleaning(self) -> Cleaning | None:
-        """The redaction applied to states before they are compared and passed on; None if states are stored
-        unchanged."""
+        """The redaction applied to states before they are compared; None if states are stored unchanged."""
 
     def append(self, event: StoredEvent) -> None:
         """Append one event."""

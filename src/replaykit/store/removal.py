@@ -39,8 +39,7 @@ def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
 
 
 def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
-    """Yield the forks that share events with the removed runs, complete, so that they can hold these events
-    themselves."""
+    """Yield the complete forks of removed runs, so that they can hold the shared events themselves."""
     sql = "SELECT n, id, header FROM runs WHERE n > (SELECT n FROM runs WHERE id = ?) AND instr(header, ?)"
     for parent in going:
         # A fork always starts after its parent. Searching the header text first avoids decoding most headers.

@@ -111,8 +111,7 @@ _LOCKS: weakref.WeakSet[RunLocks] = weakref.WeakSet()
 
 
 def _release_in_child() -> None:
-    """Close the inherited lock files: a lock lasts until every process has closed the file, so a child would
-    prolong it."""
+    """Close inherited lock files: a lock lasts until every process has closed the file, so a child prolongs it."""
     for locks in list(_LOCKS):
         locks.close()
 

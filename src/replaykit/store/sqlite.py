@@ -141,8 +141,7 @@ class SQLiteStore:
 
     @contextmanager
     def between_turns(self) -> Iterator[sqlite3.Connection]:
-        """Run a write transaction while no turn at a shared run is in progress, so that logs may be moved or
-        removed."""
+        """Run a write transaction outside of all turns at shared runs, so that logs may be moved or removed."""
         with self.lock:
             if self._is_in_transaction():
                 yield self.db

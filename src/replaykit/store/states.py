@@ -145,7 +145,7 @@ class StateReader:
         known = self._remembered.folds.get(key)
         if known is not None:
             if parsed:
-                known.parse()  # a second read suggests stepping through the run, and parsed values are copied faster
+                known.parse()  # a second read here: more may follow, and copies share parsed values
             return known.copy()
         chain: list[list[State]] = []
         fold = StateFold()

@@ -30,8 +30,7 @@ OnDone: TypeAlias = Callable[[], None]
 
 
 class PythonJudge:
-    """A function that takes a question and returns a `Judgement` or a plain answer: a bool, a number from 0 to 1, a
-    label."""
+    """A function that takes a question and returns a `Judgement`, a bool, a number from 0 to 1, or a label."""
 
     def __init__(self, identity: JudgeId, function: Callable[..., Any]) -> None:
         self.identity = identity

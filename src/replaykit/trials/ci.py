@@ -190,8 +190,7 @@ def prepare_ci(plan: CiPlan) -> Ci:
 
 
 def _cases(plan: CiPlan) -> tuple[IndexedCases, tuple[str, ...]]:
-    """Return the cases and sessions, or notices if there are none, because other parts may still have something to
-    run."""
+    """Return the cases and sessions. If there are none, return notices, because other parts may still have work."""
     project = plan.project
     none = IndexedCases(all=(), read=_read_nothing)
     is_needed = CiPartName.REPLAY in plan.only or (CiPartName.CHAOS in plan.only and not project.inputs)

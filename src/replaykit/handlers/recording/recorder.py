@@ -143,8 +143,7 @@ class SpanLog:
         self._running[call.seq] = (call, position, perf_counter(), loop, turn)
 
     def _turn_of(self, call: PendingCall) -> int:
-        """Return the position of a begin, renumbering the call if another thread has begun one since this call got
-        its number."""
+        """Return the position of a begin. If another thread has overtaken this call, renumber it."""
         with self._beginning:
             if call.seq < self._latest and self.numbers is not None:
                 call.seq = next(self.numbers)

@@ -103,10 +103,7 @@ class Run:
 
 
 def _refuse_other(call: str, value: object, kind: type, example: str) -> None:
-    """Raise for a value of another type.
-
-    Written by hand because agents call this often, and a generic check is slower.
-    """
+    """Raise for a value of another type. Faster than `checked`, as agents call this often."""
     if not isinstance(value, kind):
         raise wrong_argument(call, value, example)
 

@@ -48,8 +48,7 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
 
 
 def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]]:
-    """Return the nearest model call and the difference between the prompts; no lines if the prompts are not the
-    problem."""
+    """Return the nearest model call and how its prompt differs; no lines if the prompt is not the problem."""
     if call.kind != MODEL:
         return None, []
     from replaykit.handlers.replay.prompts import prompt_difference  # noqa: PLC0415 (misses of models are rare)

@@ -26,7 +26,7 @@ class PartsLookup:
         """Texts by kind and surrounding text, then by their value and by its placeholder."""
 
     def fitting(self, parts: Parts) -> list[bytes]:
-        """Return the texts that may equal one with these parts, whatever the key."""
+        """Return the texts that may equal one with these parts under any key."""
         return [text for text in self._around(parts) if parts.fit(text)]
 
     def agreeing(self, parts: Parts, key: bytes) -> list[bytes]:

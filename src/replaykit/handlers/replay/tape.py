@@ -148,12 +148,11 @@ class Matcher:
         self._cursor = 0
         self.last_miss: LastMiss | None = None
         self._taken_elsewhere: set[tuple[str, str, TextKey]] = set()
-        """Path, name and arguments of recorded calls that were served elsewhere, so that the remaining ones have
-        moved, too."""
+        """Path, name and arguments of recorded calls that were served elsewhere, which shifts the remaining ones."""
         self._requests = tape.requests
         self._text_key = tape.requests.blocks.key
         self._whole_key = TextBlocks().key
-        """Makes the key of all arguments of a call of which only a part is compared."""
+        """Makes keys of complete arguments, for calls of which only a part is compared."""
         self._keys: list[TextKey] = []
         """For each call, the key of its compared arguments."""
         self._next_of_name: dict[tuple[str, str], int] = {}
@@ -272,8 +271,7 @@ class Matcher:
         return canonical(name.encode()).decode()
 
     def key(self, name: str, arguments: bytes) -> bytes:
-        """Return the compared part of the arguments: without ignored members, and with placeholders in canonical
-        form."""
+        """Return the compared part of the arguments: no ignored members, and placeholders in canonical form."""
         if self._redaction is not None:
             arguments = canonical(arguments)
         if not self._ignore:
@@ -298,8 +296,7 @@ class Matcher:
         return index
 
     def plain_at(self, place: tuple[str, str, str, TextKey]) -> int | None:
-        """Return the recorded call for this path, kind, name and arguments if there is nothing to note, without
-        taking it."""
+        """Return the recorded call at this place if there is nothing to note, without taking it."""
         index = self._by_path.heads.get(place, NONE) if self._is_direct else NONE
         if index == NONE or self.used[index] or not self._plain[index]:
             return None
@@ -578,8 +575,7 @@ class Matcher:
         return self._whole_key(call.name, call.arguments)
 
     def _first_at_path(self, key: tuple[str, str, str, TextKey], whole: TextKey | None) -> int | None:
-        """Return the first call with this path, kind, name and arguments, preferring one that agrees in all
-        arguments."""
+        """Return the first call at this place, preferring one that agrees in all arguments."""
         index = self._by_path.first(key)
         if index is not None and whole is not None and not self._by_path.is_only(index):
             agreeing = self._first_free(self._by_request, (*key, whole))

@@ -109,8 +109,7 @@ def _keys(data: bytes, at: int, size: int) -> Iterator[int]:
 def _payloads(
     image: Image, version: int, data: bytes, at: int, size: int, *, is_index: bool = False
 ) -> Iterator[bytes]:
-    """Yield the possible contents of a record, combining the page with older and newer versions of its overflow
-    pages."""
+    """Yield the possible contents of a record, from the page and all versions of its overflow pages."""
     usable = image.page_size
     most, least = ((usable - 12) * 64 // 255 - 23 if is_index else usable - 35), (usable - 12) * 32 // 255 - 23
     if size <= most:
