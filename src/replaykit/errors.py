@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 from enum import IntEnum
 
+# Type checkers accept any constant of this name, and importing `typing` is slow.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -90,6 +90,8 @@ def _lock_of(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     with contextlib.suppress(FileNotFoundError):
+        # Between mkdir and the lock, another process may have deleted the directory as abandoned, and a new one may be
+        # in its place.
         if locked(lock, without_locks=True) and os.path.samestat(os.fstat(lock), os.stat(path)):
             return lock
     os.close(lock)
@@ -109,6 +111,7 @@ def has_memory(place: str) -> bool:
         room = os.statvfs(place)
     except (OSError, AttributeError):  # the place or the system call does not exist
         return False
+    # The sticky bit keeps other users from renaming or deleting entries.
     is_safe = bool(found.st_mode & stat.S_ISVTX) or found.st_uid == os.geteuid()
     has_room = room.f_bavail * room.f_frsize >= MIN_FREE_BYTES
     return is_safe and has_room and os.access(place, os.W_OK | os.X_OK) and _is_in_memory(place)

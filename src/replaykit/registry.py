@@ -71,6 +71,7 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._discovered:
             return
+        # Set before loading, because an entry point may use this registry while it is imported.
         self._discovered = True
         from importlib.metadata import entry_points  # noqa: PLC0415 (slow to import, needed once)
 
@@ -80,6 +81,7 @@ class Registry(Generic[T]):
             try:
                 self._entries.setdefault(point.name, point.load())
             except Exception as error:
+                # Report the broken package on each lookup, not only on the first.
                 self._discovered = False
                 owner = point.dist.name if point.dist else "an unknown package"
                 raise UsageError(

@@ -82,6 +82,7 @@ class ValueWriter:
             file.parent.mkdir(exist_ok=True)
             draft = file.with_name(f".{file.name}.{os.getpid()}")
             draft.write_bytes(text)
+            # Renaming makes the file appear whole, even if several processes write it.
             draft.replace(file)
         self._names[id(value)] = value, name
         return name
@@ -133,6 +134,7 @@ def _plain_file(file: Path) -> bytes:
     try:
         if file.parent.is_symlink():
             raise InvalidFile("its folder is a link", file=str(file))
+        # O_NONBLOCK keeps a FIFO from blocking open(). `is_symlink` below covers systems without O_NOFOLLOW.
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as stream:
             found = os.fstat(handle)

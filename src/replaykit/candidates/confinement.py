@@ -69,7 +69,7 @@ class Confined:
             serve_inside(self._sandbox)
 
     def isolation(self, *, lists_written: bool = True) -> Isolation:
-        """Return the isolation with what was stopped since the previous call and, with `lists_written`, written files."""
+        """Return the isolation with what was stopped since the last call and, with `lists_written`, written files."""
         if self._sandbox is None or not self._is_started:
             return self._isolation
         report = self._sandbox.report(lists_written=lists_written)

@@ -130,6 +130,7 @@ def _read(status: int, reply: Any, ends: float) -> HttpAnswer:
     """Read the response body, giving up on a slow one when the time is up."""
     pieces: list[bytes] = []
     room = MAX_OUTPUT_BYTES + 1
+    # `read1` returns what has arrived, while `read` would block until the piece is full.
     while room > 0 and (piece := reply.read1(min(room, _PIECE))):
         if time.monotonic() > ends:
             return HttpAnswer(timed_out=True)

@@ -131,6 +131,7 @@ class Pool:
             try:
                 for piece in work:
                     waiting.append(threads.submit(one, piece))
+                    # Yield finished results at once, so that they do not pile up in memory.
                     while waiting[0].done() or len(waiting) >= _AHEAD * self.workers:
                         yield waiting.popleft().result()
                         if not waiting:

@@ -205,6 +205,7 @@ def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
     """
     if math.prod(choices) <= _MOST_ORDERS:
         picks = list(itertools.product(*(range(count) for count in choices)))
+        # The first picks are the recorded order.
         return picks[1:], True
     step = math.ceil(len(choices) / (_MOST_ORDERS - 1))
     swapped = [tuple(int(place == other) for place in range(len(choices))) for other in range(0, len(choices), step)]

@@ -139,6 +139,7 @@ def unpack(data: bytes, digest: str, target: Path, *, limit_bytes: int = MAX_BUN
 def _unpack_from(reader: IO[bytes], whole_bytes: int, digest: str, target: Path) -> None:
     size = int.from_bytes(reader.read(_HEADER_BYTES), "big")
     try:
+        # A forged length must not make this allocate more than the bundle unpacks to.
         files = msgspec.json.decode(reader.read(min(size, whole_bytes)), type=list[BundledFile])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise _wrong("it has no list of files", digest) from None

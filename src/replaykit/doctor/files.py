@@ -215,6 +215,7 @@ def git_rule(path: Path) -> GitRule:
 
 def _git_exit_code(git: str, directory: Path, *question: str) -> int:
     """Run git and return its exit code; -1 if it did not answer."""
+    # Git must neither refresh its index nor ask for credentials.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(

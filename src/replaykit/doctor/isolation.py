@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from replaykit.doctor.results import DoctorItem, IsolationSupport, ItemState, item
 
+# Type checkers accept any constant of this name, and importing `typing` is slow.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from replaykit.isolation import Support

@@ -88,6 +88,7 @@ def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnPro
         runs = _checked(partial, file, what, "Use another backup", on_progress)
         _in_wal_mode(partial)
         with _nobody_else(target):
+            # Readers of the old file must be gone by now: they would go on in a file without a name.
             os.replace(partial, target)
         sync(target.parent)
     return Copied(file=target, runs=runs, size_bytes=target.stat().st_size)

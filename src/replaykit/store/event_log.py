@@ -77,6 +77,7 @@ class LogFile:
             if self._file < 0:
                 self._make()
             found = os.fstat(self._file)
+            # Without links the file was deleted with its run, and a write would vanish with the last descriptor.
             if not found.st_nlink:
                 raise StoreError(f"run {self._run_id} was deleted or rewritten while it was recorded")
             if found.st_size != self._size:  # left by a write that was interrupted before its event was acknowledged
@@ -107,14 +108,17 @@ class LogFile:
         directory = self._path.parent
         if not directory.is_dir():
             directory.mkdir(exist_ok=True)
+            # A directory also needs the x bit wherever the store's r bit is set.
             directory.chmod(rights | (rights & 0o444) >> 2)
             self._sync_directory(directory.parent)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        # The umask must not hide the log from users who may read the store.
         os.fchmod(self._file, rights)
         self._size = 0
         self._sync_directory(directory)
 
     def _sync_directory(self, directory: Path) -> None:
+        # Syncing a file does not make its directory entry durable.
         if self._is_synced and os.name == "posix":
             handle = os.open(directory, os.O_RDONLY)
             try:

@@ -43,6 +43,7 @@ class Image:
             sizes = [int.from_bytes(file.read(18)[16:], "big")]
         if log := _wal_of(path):
             sizes.append(int.from_bytes(log[8:12], "big"))
+        # The header has two bytes for the page size, so 65536 is stored as 1.
         sizes = [65536 if size == 1 else size for size in sizes]
         return list(dict.fromkeys([*(size for size in sizes if size in _SIZES), _USUAL_SIZE]))
 

@@ -71,6 +71,7 @@ def decompress(frame: bytes, where: str) -> bytes:
     data = frame[1:]
     try:
         size = zstandard.frame_content_size(data)
+        # An unknown size is -1, and refused as well: it would leave the allocation unbounded.
         if not 0 <= size <= _allowed(len(data)):
             raise CorruptStore(f"the frame claims {size} bytes, which is not plausible", where=where)
         return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)

@@ -101,6 +101,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path, mode: str, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
+    # Autocommit, so that transactions are explicit; `SQLiteStore.lock` serializes threads.
     db = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,

@@ -214,6 +214,7 @@ class SharedWriter:
             (version,) = self._store.db.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error as error:
             raise translate(error, str(self._store.path)) from None
+        # `data_version` changes with the commits of other connections, but not with this connection's own.
         now = (version, self._store.turns)
         try:
             if now == self._last_look:  # no connection has changed the database

@@ -330,6 +330,7 @@ class SQLiteStore:
                 _NEWEST[run_id],
             )
         if not rows and run_id:
+            # A range instead of LIKE, so that the index on id is used.
             high = run_id + "\U0010ffff"
             rows = self.query("SELECT n, id, header FROM runs WHERE id >= ? AND id < ? LIMIT 4", run_id, high)
         if not rows:

@@ -65,6 +65,7 @@ class Recent(Generic[T]):
             held = self._held.pop(key, None)
             if held is None:
                 return None
+            # Reinsert the entry: a dict keeps insertion order, which makes the first key the least recently used.
             self._held[key] = held
             return held[0]
 

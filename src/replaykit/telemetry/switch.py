@@ -32,6 +32,7 @@ class _Switch:
 
 
 _SWITCH = _Switch()
+# Weak, so that a run whose writer is gone without an end is forgotten.
 _RUNS: WeakValueDictionary[str, LiveRun] = WeakValueDictionary()
 
 

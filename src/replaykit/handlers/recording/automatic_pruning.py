@@ -53,6 +53,8 @@ def _start(store: Path) -> None:
     import subprocess  # noqa: PLC0415 (slow to import; once a day)
     import threading  # noqa: PLC0415
 
+    # -P keeps modules of the working directory out. Without REPLAYKIT_ variables, the child does not join the
+    # recording.
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "replaykit", "store", "prune", "--auto", "--store", str(store.absolute())],
         stdin=subprocess.DEVNULL,
@@ -61,4 +63,5 @@ def _start(store: Path) -> None:
         env={name: value for name, value in os.environ.items() if not name.startswith("REPLAYKIT_")},
         start_new_session=True,  # a Ctrl-C is meant for the agent only
     )
+    # Reap the child without making the agent wait for it.
     threading.Thread(target=process.wait, name="replaykit-prune", daemon=True).start()

@@ -298,6 +298,7 @@ class RunRecorder:
             sampling=self._header.sampling,
             cleaning=self._writer.cleaning,
         )
+        # Frame 2 is the caller of `__enter__`, which contains the `with` statement.
         session.entry = self._entry or entry_at(sys._getframe(2))
         session.hold_ups = self._recorder.hold_ups
         self._recorder.number_by(session.numbers)

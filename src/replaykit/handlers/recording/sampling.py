@@ -30,5 +30,6 @@ def is_kept(run: RunHeader, share: float) -> bool:
     """Return whether to keep a finished run. The same id gives the same answer everywhere."""
     if run.status is not RunStatus.SUCCESS or KEEP in run.tags:
         return True
+    # A hash of the id instead of a random number, so that all processes of a run agree.
     drawn = int.from_bytes(blake2b(run.id.encode(), digest_size=8).digest(), "big")
     return drawn < share * 2**64

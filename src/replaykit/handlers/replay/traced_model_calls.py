@@ -200,7 +200,7 @@ class TracedCalls:
         return matcher.take_of([index])
 
     def _forms(self, call: PendingCall) -> list[PendingCall]:
-        """Return the forms in which the call may have been recorded. The last are cached, as redaction modifies them."""
+        """Return the forms in which the call may have been recorded, cached once, because redaction modifies them."""
         if self._recent is None or self._recent[0] is not call:
             self._recent = call, list(self._all_forms(call))
         return self._recent[1]

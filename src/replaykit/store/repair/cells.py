@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from replaykit.store.image import BASE, Image
 
+# A header length of 3 to 30 bytes, then the type code of NULL for the key.
 _HEAD = re.compile(rb"[\x03-\x1e]\x00")
 _LONGEST_KEY = 9
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
@@ -58,6 +59,7 @@ def _kinds(data: bytes, at: int) -> list[int] | None:
     while position < end:
         kind, position = varint(data, position)
         kinds.append(kind)
+    # Type codes 10 and 11 are reserved by SQLite.
     if position != end or not 2 <= len(kinds) <= 6 or any(kind in (10, 11) for kind in kinds):
         return None
     return kinds
@@ -73,6 +75,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         value = value << 7 | byte & 0x7F
         if byte < 0x80:
             return value, at + index + 1
+    # The ninth byte contributes all of its 8 bits.
     if at + 8 < len(data):
         return (value << 8 | data[at + 8], at + 9)
     return (0, at + 9)
@@ -111,6 +114,7 @@ def _payloads(
 ) -> Iterator[bytes]:
     """Yield the possible contents of a record, from the page and all versions of its overflow pages."""
     usable = image.page_size
+    # SQLite's thresholds for moving the rest of a record to overflow pages.
     most, least = ((usable - 12) * 64 // 255 - 23 if is_index else usable - 35), (usable - 12) * 32 // 255 - 23
     if size <= most:
         if at + size <= len(data):

@@ -54,6 +54,7 @@ def salvage(source: Path, target: Path) -> Salvaged:
     with new_file_beside(target) as partial:
         with SQLiteStore.open(partial) as store:
             salvaged = _write(store, found, target)
+            # Only the main file is moved into place, so it must contain everything.
             store.query("PRAGMA wal_checkpoint(TRUNCATE)")
         sync(partial)
         os.replace(partial, target)

@@ -164,6 +164,7 @@ class SalvagedRun:
         return Loss(run=self._header.id, first=place, last=place, what=why)
 
 
+# A damaged header must not make salvage allocate a list of any length.
 _MOST_PROMISED = 1 << 24
 
 
