@@ -44,7 +44,6 @@ from replaykit.handlers.replay.tape import Tape
 from replaykit.handlers.replay.world import World
 from replaykit.model.values import NULL, sayable
 
-# Type checkers accept any constant of this name, and importing `typing` is slow.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from replaykit.isolation.mounts import Plan
