@@ -39,6 +39,7 @@ class HeadDeadline:
         self._timers.pop(protocol, None)
         transport = getattr(protocol, "transport", None)
         if transport is not None:
+            # close() would first wait for the client to take pending data.
             transport.abort()
 
 

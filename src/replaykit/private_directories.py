@@ -66,6 +66,7 @@ def _make_directory(place: str) -> tuple[Path, int]:
     """Create a directory and return it with the descriptor that holds its lock."""
     error = None
     for _ in range(_ATTEMPTS):
+        # Unpredictable, because other users can create names in the same place.
         path = Path(place, f"{PREFIX}{os.urandom(8).hex()}")
         try:
             path.mkdir(mode=0o700)

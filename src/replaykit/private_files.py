@@ -42,6 +42,7 @@ def make_file(path: Path) -> None:
         return
     try:
         if os.name == "posix":
+            # os.open() applies the umask, which could take the group's access away.
             os.fchmod(handle, 0o660 if shares else 0o600)
     finally:
         os.close(handle)

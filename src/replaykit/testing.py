@@ -1,4 +1,4 @@
-"""For those who write a store: the conformance suite that every backend passes.
+"""The conformance suite that every store backend passes.
 
 class TestMyStore(StoreConformance):
     @pytest.fixture

@@ -50,6 +50,7 @@ def load_named(spec: str, *directories: str, what: str = "agent", replayer: Repl
     """Return the object that `module:attribute` names. Processes that its import starts belong to the replay."""
     module_name, _, attribute = check_spec(spec).partition(":")
     places = directories or (os.getcwd(),)
+    # In reverse, so that the first directory ends up first in the search path.
     for directory in reversed(places):
         if directory not in sys.path:
             sys.path.insert(0, directory)

@@ -55,6 +55,7 @@ def new_workspace(root: Path, case_id: str) -> Path:
         for number in itertools.count(2):
             directory = root / name
             try:
+                # mkdir is atomic, so two replays of the same second never share a directory.
                 directory.mkdir(mode=0o700)
             except FileExistsError:
                 name = f"{name.removesuffix(f'~{number - 1}')}~{number}"

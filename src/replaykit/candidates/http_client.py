@@ -116,6 +116,7 @@ def _once(request: Ask, timeout_s: float) -> HttpAnswer:
     except urllib.error.URLError as error:
         if isinstance(error.reason, TimeoutError):
             return HttpAnswer(timed_out=True)
+        # The agent cannot have seen this request, so sending it again is safe.
         refused = isinstance(error.reason, ConnectionRefusedError | socket.gaierror)
         return HttpAnswer(why=f"cannot be reached: {error.reason}", never_connected=refused)
     except (http.client.InvalidURL, ValueError):

@@ -91,6 +91,7 @@ def read_output(path: Path) -> Attempt:
     """Read the run that a runner wrote. Problems with the file become the reason."""
     try:
         info = path.stat()
+        # Reading a FIFO or a device could block forever.
         if not stat.S_ISREG(info.st_mode):
             return Attempt(reason="the runner output cannot be read: it is not a file")
         if info.st_size > MAX_OUTPUT_BYTES:

@@ -79,6 +79,7 @@ class Processes:
                 stdout=logs.sinks[0],
                 stderr=logs.sinks[1],
                 pass_fds=pass_fds,
+                # A process group of its own can be killed as a whole, including what it started.
                 start_new_session=os.name == "posix",
             )
         except (OSError, ValueError) as error:  # ValueError means a NUL byte in the command

@@ -84,6 +84,7 @@ def pack(directory: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
 def _files_below(directory: Path, root: Path, left_out: list[str], prefix: str = "") -> Iterator[str]:
     """Yield the paths of the files to send, in the same order on every machine."""
     with os.scandir(directory) as entries:
+        # The hash of the bundle must not depend on the order in which a file system lists entries.
         ordered = sorted(entries, key=lambda entry: entry.name)
     if any(entry.name == _ENVIRONMENT for entry in ordered):
         return
@@ -178,6 +179,7 @@ def is_inner_path(path: str) -> bool:
 
 def _write(file: str, content: bytes, is_program: bool) -> None:
     mode = _PROGRAM_MODE if is_program else _FILE_MODE
+    # O_EXCL follows no link and overwrites nothing, whatever the bundle claims.
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     with os.fdopen(handle, "wb", buffering=0) as stream:
         stream.write(content)

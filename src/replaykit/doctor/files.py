@@ -201,6 +201,7 @@ class GitRule(StrEnum):
 def git_rule(path: Path) -> GitRule:
     """Ask git about a file, existing or not, without running any program of the repository."""
     directory = next((part for part in path.absolute().parents if part.is_dir()), None)
+    # Outside of a repository, git need not be started at all.
     if directory is None or not any((part / ".git").exists() for part in (directory, *directory.parents)):
         return GitRule.NO_REPOSITORY
     git = shutil.which("git")

@@ -47,6 +47,7 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False, on_progress: 
         make_file(partial)
         try:
             with store.lock, store.logs.pinned(), closing(sqlite3.connect(partial)) as copy:
+                # The logs are pinned before the copy: an event that is folded meanwhile is in both, and counts once.
                 store.db.backup(copy)
                 _copy_logs(store.logs, copy)
                 copy.execute("PRAGMA journal_mode = DELETE")  # a backup is one file, with no WAL beside it

@@ -63,6 +63,7 @@ class _Discarding:
     def _look_for_forks(self, db: sqlite3.Connection) -> None:
         for number, data in db.execute("SELECT n, header FROM runs WHERE n > ? ORDER BY n", (self._newest,)):
             self._newest = number
+            # Most runs have no origin, so most headers need no decoding.
             if b'"origin":' not in data:
                 continue
             try:

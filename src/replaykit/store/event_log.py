@@ -31,6 +31,7 @@ EventRow = tuple[int, bytes]
 _HEAD = struct.Struct("<IIq")  # size of the row, checksum, key
 FRAME_HEAD_BYTES = _HEAD.size
 _CHECKED = struct.Struct("<Iq")
+# fdatasync skips metadata such as times; macOS does not have it.
 _sync_file: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
@@ -279,6 +280,7 @@ def salvaged_rows(data: bytes) -> Iterator[EventRow]:
     while position + _HEAD.size <= len(data):
         size, check, key = _HEAD.unpack_from(data, position)
         start = position + _HEAD.size
+        # Without a valid head its size means nothing, so try the next byte.
         if check == _check(size, key) and start + size <= len(data):
             yield key, data[start : start + size]
             position = start + size

@@ -43,4 +43,5 @@ def _fold(store: SQLiteStore, name: LogName) -> None:
             fold_rows(db, tail, f"run {runs[0][0]}, log")
             db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (name.number << 32, name.number + 1 << 32))
             store.after_commit(store.sync_commits)  # its writer may have promised more durability
+        # Only after the commit: until then, the log is the only copy of its events.
         store.after_commit(partial(store.logs.remove, name))

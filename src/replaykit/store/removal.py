@@ -62,6 +62,7 @@ def remove_run(store: SQLiteStore, run_id: str) -> int | None:
     row = db.execute("SELECT n FROM runs WHERE id = ?", (run_id,)).fetchone()
     if row is None:
         return None
+    # Keys start with the run's number, so a run is one range in each table.
     low, high = row[0] << 32, (row[0] + 1) << 32
     for table in ("events", "packs"):
         db.execute(f"DELETE FROM {table} WHERE key >= ? AND key < ?", (low, high))

@@ -72,6 +72,7 @@ class RunLocks:
                 give_up = give_up or monotonic() + _MOST_WAIT_S
                 if monotonic() > give_up:
                     raise StoreError(f"{self._store}: another process held the store for {_MOST_WAIT_S} s") from None
+                # Polling, because a blocking lock could not be given up after a time limit.
                 sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_SLEEP_S)
             except OSError as error:

@@ -1,9 +1,9 @@
-"""The tables, their version, and how a database file is opened.
+"""The schema of the database, its version, and the way to open a database file.
 
 runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
 events  key = run << 32 | n, data                    the tail of a shared run: sealed JSON of one event.
-                                                     In format 1 that of every run, as a frame where it is long;
-                                                     now the newest events of other runs are in logs (event_log)
+                                                     In format 1, the tail of every run, with long events as
+                                                     frames; now other runs have their tail in a log (event_log)
 packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
         first_seq, crc, data                         first_seq: the lowest sequence number in it
 blobs   hash, size, data                             large values: frame, addressed by content

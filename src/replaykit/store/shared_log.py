@@ -40,6 +40,7 @@ class SharedLog(LogFile):
             self._open_newest()
         if file < 0:
             return []
+        # A snapshot may hold an older log than the current one; then read it from its start.
         is_own = self.is_open and os.path.sameopenfile(file, self._file)
         start = self._size if is_own else 0
         rows = log_rows(os.pread(file, max(0, os.fstat(file).st_size - start), start), str(self._path))

@@ -172,6 +172,7 @@ class SharedWriter:
         store = self._store
         store.check_owner(self.run_id)
         store.recover_logs()
+        # The file lock of the turn excludes other stores, but not the threads of this one.
         store.lock.acquire()
         try:
             store.live.begin_turn()

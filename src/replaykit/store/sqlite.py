@@ -76,6 +76,7 @@ class SQLiteStore:
         self.read_only = read_only
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
+        # SQLite connections must not cross a fork; see `check_owner`.
         self.owner_pid = os.getpid()
         self.live = RunLocks(self.absolute_path)
         self.logs = StoreLogs(self.absolute_path)
@@ -325,6 +326,7 @@ class SQLiteStore:
         """Return the number and header of a run; accepts the same names as `header`."""
         if not isinstance(run_id, str):
             raise wrong_argument("A run's id", run_id, 'the id, its beginning, or a name: "20260215-143200"')
+        # An exact id wins over the reserved names, a prefix, and a run's name.
         rows = self.query("SELECT n, id, header FROM runs WHERE id = ?", run_id)
         if not rows and run_id in _NEWEST:
             rows = self.query(

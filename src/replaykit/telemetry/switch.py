@@ -68,6 +68,7 @@ def watcher() -> LiveTelemetry | None:
         try:
             enable()
         except UsageError as error:  # telemetry must not stop a recording
+            # Warn once, not for every run.
             _SWITCH.refused = True
             warn(f"{VARIABLE} is set, but nothing is sent to OpenTelemetry: {error}")
     return _SWITCH.watcher

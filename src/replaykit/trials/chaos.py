@@ -86,7 +86,7 @@ class ChaosRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: str = ""
     """What the agent was asked."""
     faults: tuple[InjectedFault, ...] = ()
-    """By the paths of their calls, an order that does not depend on scheduling."""
+    """In the order of the paths they struck at, which is the same whatever came first."""
     reason: str = ""
     """Why it broke or could not be judged; empty if it held."""
     after: InjectedFault | None = None

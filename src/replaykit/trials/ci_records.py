@@ -134,6 +134,7 @@ class RecordFile:
     def _write(self, line: Struct) -> None:
         try:
             self._stream.write(msgspec.json.encode(line) + b"\n")
+            # A killed run keeps every complete line.
             self._stream.flush()
         except OSError as error:
             raise StoreError(f"{self.file} cannot be written: {error.strerror}") from None
@@ -239,6 +240,7 @@ class RecordedItems(Sequence[CiItem]):
 
 def in_order(files: Sequence[Path]) -> Iterator[CiRecord]:
     """Yield the records of several files in the order of the suite."""
+    # Each file is in order already, so merging needs one record of each in memory.
     return heapq.merge(*map(read_records, files), key=lambda record: record.place)
 
 

@@ -55,11 +55,13 @@ def assigned(names: Iterable[str], count: int, seconds: Mapping[str, float]) -> 
         if name in seconds:
             measured.append((-seconds[name], name))
             continue
+        # Not `hash`, which differs in every process.
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
         shards[name] = int.from_bytes(digest[:8], "big") % count + 1
         loads[shards[name] - 1] += usual_s
     waiting = [(load, number) for number, load in enumerate(loads, start=1)]
     heapq.heapify(waiting)
+    # Longest first, each to the shard with the least load: a good approximation of an even split.
     for negative_s, name in sorted(measured):
         load, number = waiting[0]
         shards[name] = number

@@ -49,6 +49,7 @@ def _takes_names(parameters: list[inspect.Parameter], agent_input: JsonObject) -
     named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         return True
+    # A single parameter takes the whole input, even if the input has a member of that name.
     return len(parameters) > 1 and named >= agent_input.keys()
 
 

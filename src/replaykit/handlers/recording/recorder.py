@@ -102,6 +102,7 @@ class Recorder:
         """Stop recording with a warning. The agent must not fail because of its recording."""
         is_first = not self.stopped
         self.stopped = error.message
+        # For good: an event that is written after a lost one would hide the gap.
         self._writer = NoWriter(self._writer.run_id, self._writer.cleaning)
         if is_first:
             warn_stopped(error)

@@ -22,9 +22,11 @@ class CallIndex:
         """
         self.heads: dict[Hashable, int] = {}
         """The first call of each key that may be unused."""
+        # An array of machine integers takes a fraction of the memory of a list.
         self.after = array("l", [NONE]) * len(keys)
         """For each call, the next with the same key."""
         self._used = used
+        # Backwards, so that each head ends up at the first call of its key.
         for index in range(len(keys) - 1, -1, -1):
             key = keys[index]
             if key is not None:

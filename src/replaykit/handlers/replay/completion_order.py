@@ -36,6 +36,7 @@ class Turns(Order):
         with self._changed:
             other = self._before.get(answer.seq)
             if other is not None and other not in self._ended:
+                # Bounded, because an edited candidate may never make the other call.
                 self._changed.wait_for(lambda: other in self._ended, _PATIENCE_S)
                 time.sleep(_HEAD_START_S)
             self._ended.add(answer.seq)

@@ -362,6 +362,7 @@ class Replayer:
     def _miss(self, call: PendingCall, index: int) -> CallAnswer | None:
         if self.asks_machine_anew(call):
             return None
+        # An SDK's automatic retry of a request that was recorded with an error gets the same error again.
         if call.kind == MODEL and is_repeated_by_client(call):
             last = self.matcher.last_outcome(call)
             if last is not None and self.matcher.calls[last].error is not None:

@@ -440,6 +440,7 @@ class Matcher:
 
     def take_as_now(self, call: PendingCall, began_at: float, now: float) -> Taken:
         """Take a recorded call that differs only in the current time."""
+        # Strict and sequential matching go by position, and a tape without a start has no moments to compare.
         if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
             return None
         found = self._look(call, partial(self._take_as_now, began_at=began_at, now=now))
