@@ -19,6 +19,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "rk.record": (lambda: rk.record(WRONG), "rk.record"),
     "rk.replay": (lambda: rk.replay(WRONG, str), "rk.replay(store.load(run_id), agent)"),
     "rk.Store.open": (lambda: rk.Store(WRONG), 'rk.Store.open(".replaykit/store.db")'),
+    "rk.Tape": (lambda: rk.Tape(WRONG), "rk.Tape(store.load(run_id).calls)"),
     "rk.Tape.of": (lambda: rk.Tape.of(WRONG), "rk.Tape.of(store.load(run_id))"),
     "rk.step_events": (lambda: rk.step_events(WRONG), "rk.step_events(store.load(run_id))"),
     "save_checkpoint": (lambda: rk.CheckpointStore().save_checkpoint(WRONG), "rk.Checkpoint(run_id="),

@@ -18,6 +18,7 @@ from replaykit.model.events import AnyEvent, LlmCall, ToolCall
 from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import Raw, canonical, raw
 from replaykit.redaction import Redactor
+from replaykit.redaction.text_edits import TextEdits
 
 
 def conversation(count: int, more: str = "") -> list[dict[str, str]]:
@@ -59,22 +60,22 @@ class Work:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.redacted_bytes = 0
         self.read_bytes = 0
-        passes, hits_of, decode = Redactor.passes, Redactor.hits, compare.decode
+        passes, hits_of, decode = Redactor.passes, TextEdits.hits, compare.decode
 
         def counted_passes(redactor: Redactor, raw: bytes) -> bool:
             self.redacted_bytes += len(raw)
             return passes(redactor, raw)
 
-        def counted_hits(redactor: Redactor, text: str, *rest: Any) -> Any:
+        def counted_hits(edits: TextEdits, text: str, *rest: Any) -> Any:
             self.redacted_bytes += len(text)
-            return hits_of(redactor, text, *rest)
+            return hits_of(edits, text, *rest)
 
         def counted_decode(text: Any) -> Any:
             self.read_bytes += len(text)
             return decode(text)
 
         monkeypatch.setattr(Redactor, "passes", counted_passes)
-        monkeypatch.setattr(Redactor, "hits", counted_hits)
+        monkeypatch.setattr(TextEdits, "hits", counted_hits)
         for module in (compare, checks_conversation, events, reading):
             monkeypatch.setattr(module, "decode", counted_decode)
 

@@ -118,7 +118,7 @@ def test_1_when_lint_finds_an_error(replaykit: Command, make_case: Command) -> N
 
 USAGE = {
     "an unknown verb": (["rplay"], "no such command"),
-    "an unknown option": (["replay", "cases", "--runer-cmd", "true"], "No such option"),
+    "an unknown option": (["replay", "cases", "--runer-cmd", "true"], "no such option"),
     "no case": (["replay", "--runner-cmd", "true"], "nothing to replay"),
     "no candidate": (["replay", "cases"], "no candidate to run"),
     "two candidates": (["replay", "cases", "--runner-cmd", "true", "--agent", "a:b"], "exactly one candidate"),

@@ -12,7 +12,7 @@ import sys
 import threading
 from functools import partial
 
-from tests.crash.full_disk import insist, limit_files
+from tests.crash.full_disk import acknowledge, insist, limit_files
 
 import replaykit as rk
 from replaykit.model.run import RunHeader
@@ -31,10 +31,10 @@ def write_run(store: rk.Store, run_id: str, rng: random.Random, acknowledged: in
     for seq in range(count):
         event = sample_call(seq, "x" * rng.choice(SIZES))
         insist(partial(run.append, event))
-        os.write(acknowledged, f"{run_id} {seq}\n".encode())
+        acknowledge(acknowledged, f"{run_id} {seq}\n")
     if rng.random() < 0.8:
         insist(lambda: run.finish(RunHeader(id=run_id)))
-        os.write(acknowledged, f"{run_id} ended {count}\n".encode())
+        acknowledge(acknowledged, f"{run_id} ended {count}\n")
 
 
 def main(path: str, seed: str, acknowledged_path: str) -> None:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 
-from tests.crash.full_disk import insist, limit_files
+from tests.crash.full_disk import acknowledge, insist, limit_files
 
 import replaykit as rk
 from replaykit.model.run import RunHeader, RunStatus
@@ -51,7 +51,7 @@ class TurnTaker:
         texts = [f"{token} {'x' * self._rng.choice(SIZES)}" for token in tokens]
         has_header = self._rng.random() < 0.05
         insist(lambda: self._append(run_id, texts, has_header))
-        os.write(self._acknowledged, "".join(f"{run_id} {token}\n" for token in tokens).encode())
+        acknowledge(self._acknowledged, "".join(f"{run_id} {token}\n" for token in tokens))
 
     def _append(self, run_id: str, texts: list[str], has_header: bool) -> None:
         writer = self._writers[run_id]

@@ -197,7 +197,7 @@ def test_a_quick_look_at_json_lets_nothing_pass_in_its_strings(pieces: list[str]
         text = json.dumps({"content": text}, ensure_ascii=False)
 
     if is_plainly_clean(text.encode()):
-        assert REDACTOR.json_edits(text, hits_in(text, DEFAULT), {}) == []
+        assert REDACTOR.text_edits.json_edits(text, hits_in(text, DEFAULT), {}) == []
 
 
 def test_a_quick_look_sees_text_in_hexadecimal_digits_below_a_path() -> None:

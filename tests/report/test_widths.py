@@ -176,7 +176,7 @@ def test_the_plain_text_for_a_width_fits_it_as_well(
 
     ran = replaykit(*line.replace("EXAMPLES", str(EXAMPLES / "traces")).split())
 
-    assert ran.code in (0, 1), ran
+    assert ran.out or ran.err
     wide = [text for text in (ran.out + ran.err).splitlines() if width_of(text) > width]
     assert [text for text in wide if " " in text.strip()] == []
 

@@ -545,8 +545,8 @@ def test_show_reaches_a_state_with_the_agent(own_directory: Any, monkeypatch: An
     assert cli(["show", "--steps", "walk"]) == 0
     assert [line.split()[2:4] for line in capsys.readouterr().out.splitlines()[1:4]] == [
         ["state", "look"],
-        ["not", "kept"],
-        ["not", "kept"],
+        ["not", "stored"],
+        ["not", "stored"],
     ]
     assert cli(["show", "walk"]) == 0
     shown = capsys.readouterr().out

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import platform
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -147,6 +149,8 @@ class Cluster:
             )
         )
         self._label = candidate.label
+        self._sending = threading.RLock()
+        self._in_flight: dict[int, _Sent] = {}
         self._engine = _engine(on, bundle, self._job, settings.jobs, {VARIABLE: key.hex()})
         self.candidate = ClusterCandidate(self, candidate.label)
         """The agent, each run of which is a chunk of its own; for trials, whose verdicts are found here."""
@@ -213,24 +217,48 @@ class Cluster:
     def _send(self, items: Sequence[Item]) -> _Sent:
         frames = frames_of([msgspec.json.encode(item) for item in items])
         order = order_of(self._job, frames)
-        return _Sent(items, self._engine.submit(order, frames))
+        with self._sending:
+            sent = _Sent(items, self._engine.submit(order, frames))
+            self._in_flight[id(sent)] = sent
+        return sent
 
     def _received(self, sent: _Sent) -> list[ItemReply]:
-        """Return the replies to a chunk; one that takes its workers with it is halved until the item is found."""
+        """Return the replies to a chunk; halve a chunk that was lost with its workers, until each item has a reply."""
         if not sent.items:
             return []
         try:
-            found = messages_in(sent.pending.result())
-        except WorkerLost as error:
+            return self._replies(sent)
+        except WorkerLost:
             if len(sent.items) == 1:
-                return [ItemReply(died=str(error))]
+                return self._reply_alone(sent.items)
             middle = len(sent.items) // 2
             halves = [self._send(sent.items[:middle]), self._send(sent.items[middle:])]
             return [reply for half in halves for reply in self._received(half)]
-        if len(found) != len(sent.items):
-            raise FetchFailed(f"a worker answered {len(found)} of {len(sent.items)} items")
+
+    def _reply_alone(self, items: Sequence[Item]) -> list[ItemReply]:
+        """Return the reply to one item that runs with nothing beside it.
+
+        A worker that dies takes everything on it along, so an item whose workers died may have had a bad neighbor. Only
+        if they also die with this item alone, it is the cause.
+        """
+        with self._sending:
+            for other in list(self._in_flight.values()):
+                other.wait()
+            sent = self._send(items)
+            try:
+                return self._replies(sent)
+            except WorkerLost as error:
+                return [ItemReply(died=str(error))]
+
+    def _replies(self, sent: _Sent) -> list[ItemReply]:
+        try:
+            messages = messages_in(sent.pending.result())
+        finally:
+            del self._in_flight[id(sent)]
+        if len(messages) != len(sent.items):
+            raise FetchFailed(f"a worker answered {len(messages)} of {len(sent.items)} items")
         replies = []
-        for message in found:
+        for message in messages:
             reply = _REPLIES.decode(message)
             if reply.error is not None and reply.error.is_fatal:
                 raise raised(reply.error)
@@ -264,6 +292,11 @@ class _Sent(Struct, frozen=True):
 
     items: Sequence[Item]
     pending: PendingChunk
+
+    def wait(self) -> None:
+        """Wait until the chunk is done, or lost."""
+        with suppress(WorkerLost):  # whoever sent it finds out
+            self.pending.result()
 
 
 class _ChunkSizes:

@@ -106,6 +106,11 @@ class SQLiteStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def current_path(self) -> Path:
+        """The path as it was given, or the absolute one after the program has changed its working directory."""
+        return self.path if self.path.absolute() == self.absolute_path else self.absolute_path
+
     def close(self) -> None:
         """Release the file."""
         with self.lock:
@@ -124,7 +129,7 @@ class SQLiteStore:
 
         is_redacting = is_on() if self._redact is None else self._redact
         if is_redacting:
-            return Door(project_redactor(self._redact_as or self.absolute_path))
+            return Door(project_redactor(self._redact_as or self.current_path))
         return None
 
     @contextmanager

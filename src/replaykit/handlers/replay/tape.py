@@ -43,7 +43,10 @@ class Tape:
     """The recorded calls of a run, in the order they were made."""
 
     def __init__(self, calls: Iterable[Call], *, name: str = "", started_at: float = 0.0) -> None:
-        self.calls = sorted((call for call in calls if not is_refused(call)), key=lambda call: call.seq)
+        try:
+            self.calls = sorted((call for call in calls if not is_refused(call)), key=lambda call: call.seq)
+        except (AttributeError, TypeError):
+            raise wrong_argument("rk.Tape", calls, "rk.Tape(store.load(run_id).calls)") from None
         self.name = name
         self.pins = Pins()
         """The part of the run's chance that a replay holds again."""

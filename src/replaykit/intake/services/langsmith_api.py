@@ -131,7 +131,7 @@ class LangSmithApi:
     def _payload(self, place: Json) -> Json:
         url = value_in(place, "presigned_url")
         if not isinstance(url, str):
-            raise FetchFailed("and has no address")
+            raise FetchFailed("and no address is given")
         try:
             address = self._account.payload_url(url)
         except ValueError:
