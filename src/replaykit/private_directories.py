@@ -167,6 +167,7 @@ def _empty(top: int) -> None:
             if not _is_directory(name, top):
                 os.unlink(name, dir_fd=top)
                 continue
+            # A candidate may have taken its own permissions away.
             os.chmod(name, 0o700, dir_fd=top)
             inner = os.open(name, _DIRECTORY, dir_fd=top)
             try:

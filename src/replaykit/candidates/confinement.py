@@ -57,6 +57,7 @@ class Confined:
         if self.temporary is not None:
             variables["TMPDIR"] = str(self.temporary)
         if self.directory is not None:
+            # Shells and many programs trust PWD more than getcwd().
             variables["PWD"] = str(self.directory)
         options["env"] = {**options["env"], **variables}
         process = self._sandbox.start(command, cwd=self.directory, **options)

@@ -186,6 +186,7 @@ def _within(timeout_s: float, action: Callable[[], T]) -> T | None:
         except Exception as error:  # noqa: BLE001 (re-raised in the waiting thread)
             results.put(error)
 
+    # A daemon, so that a read that never returns does not keep this process alive.
     threading.Thread(target=work, daemon=True).start()
     try:
         found = results.get(timeout=timeout_s)

@@ -31,6 +31,7 @@ def pack(events: Sequence[AnyEvent], recorded: Sequence[AnyEvent]) -> tuple[tupl
 
     `recorded` are calls that the receiver has. Their large values are sent as references.
     """
+    # By identity, because comparing megabytes would take long.
     numbers = {id(value): number for number, value in enumerate(large_values(recorded))}
     attached: list[Raw] = []
 

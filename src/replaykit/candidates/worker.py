@@ -56,6 +56,7 @@ def main() -> None:
     if job is None:
         _leave()
     for log in job.logs:
+        # Programs that the agent starts must not keep the pipes open.
         os.set_inheritable(log, False)
     _warm_up()
     files = OpenFiles()
@@ -72,6 +73,7 @@ def main() -> None:
     if forks:
         from replaykit.isolation.process_tree import adopt_orphans  # noqa: PLC0415 (Linux only)
 
+        # Processes that a case leaves behind become children of this one, which kills them.
         adopt_orphans()
         gc.collect()
         gc.freeze()  # a collection in a fork would copy every page of the imported modules

@@ -83,6 +83,7 @@ class WorkerCandidate:
                 if (worker.hashes, worker.boundary) == (hashes, boundary):
                     self._idle.remove(worker)
                     return worker
+        # Outside of the lock, because starting a process takes long. `stop` may come meanwhile.
         worker = _Worker(self.job, hashes, consent)
         with self._lock:
             if not self._stopped.is_set():

@@ -38,6 +38,7 @@ def examine_config(named: Path | None, *, with_plugins: bool) -> Iterator[Doctor
     try:
         project = load_project(file)
     except ReplayKitError as error:
+        # A plugin that was not imported may define the assertion.
         if plugins and not with_plugins and "unknown assertion" in error.message:
             advice = "If a plugin defines it: replaykit doctor --plugins"
             yield _item("configuration", ItemState.NOTE, error.message, advice)

@@ -163,6 +163,7 @@ def file_system_of(directory: Path, mounts: Path = _MOUNTS) -> str | None:
 
 def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:
     db.text_factory = _text
+    # Before anything is read, because a query may run what a hostile schema defines.
     distrust(db)
     if read_only:
         db.execute("PRAGMA query_only = ON")
@@ -207,6 +208,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _create(db: sqlite3.Connection) -> None:
+    # Lock before looking, so that only one process creates the tables.
     db.execute("BEGIN IMMEDIATE")
     try:
         if _version(db) == 0:  # another process may have been first

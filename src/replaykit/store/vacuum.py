@@ -78,6 +78,7 @@ def _rewrite(store: SQLiteStore) -> None:
     """Rewrite the whole store while others wait. Afterwards it can shrink step by step."""
     with store.lock:
         try:
+            # For an existing database, this setting takes effect only with VACUUM.
             store.db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             store.db.execute("VACUUM")
         except sqlite3.Error as error:
@@ -89,6 +90,7 @@ def _cut(store: SQLiteStore) -> None:
     with store.lock:
         (wait,) = store.db.execute("PRAGMA busy_timeout").fetchone()
         try:
+            # A reader may hold the WAL for as long as it likes, so do not wait for the usual timeout.
             store.db.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
             store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.OperationalError as error:

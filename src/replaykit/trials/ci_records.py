@@ -147,6 +147,7 @@ def new_results_file(directory: Path) -> Path:
     for number in itertools.count(1):
         file = directory / (f"{stamp}.jsonl" if number == 1 else f"{stamp}~{number}.jsonl")
         try:
+            # Creating the file reserves its name, so that parallel runs never share one.
             file.open("xb").close()
         except FileExistsError:
             continue

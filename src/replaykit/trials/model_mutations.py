@@ -89,6 +89,7 @@ class ModelMutator:
         texts = texts_of(value)
         if not texts:
             return []
+        # The first kinds get one more if the count cannot be divided evenly.
         shares = [count // len(self._kinds) + (index < count % len(self._kinds)) for index in range(len(self._kinds))]
         found: list[Mutation] = []
         for kind, share in zip(self._kinds, shares, strict=True):
