@@ -166,7 +166,7 @@ class Unreplayable(ReplayKitError):
 
 
 class RecordingWarning(UserWarning):
-    """A recording holds something that a replay cannot give back."""
+    """A recording holds something that a replay cannot reproduce."""
 
 
 class Divergence(ReplayKitError):

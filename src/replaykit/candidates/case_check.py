@@ -110,7 +110,7 @@ def scaffold(
     force: bool = False,
     redact: bool | None = None,
 ) -> ReplayCase:
-    """The case made from a run, written to the directory `out`.
+    """Turn a run into a case, and write it to the directory `out`.
 
     `source_text` is the trace the run was read from; without it the run log is kept in its place. `remarks` go
     into the notes. When no detector knows the failure, the case's `observed` is empty and the notes say so. The run is

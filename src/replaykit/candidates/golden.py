@@ -88,7 +88,7 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
 def check_golden(
     golden: Golden | str | os.PathLike[str], agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
 ) -> GoldenResult:
-    """Run the agent in the world of a golden trace: `assert result.passed, result.text`.
+    """Run an agent against a golden trace: `assert result.passed, result.text`.
 
     `allow_connect` names addresses (`HOST:PORT`) that it may reach; nothing else is done for real.
 

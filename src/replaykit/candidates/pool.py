@@ -50,7 +50,7 @@ def cores() -> int:
 
 
 class Pool:
-    """Replays cases side by side, each in a process of its own.
+    """Replay cases in parallel, each in its own process.
 
     >>> with rk.Pool("my_agent:answer", workers=2) as pool:
     ...     [result.verdict.value for result in pool.replay(["cases/refunds"])]

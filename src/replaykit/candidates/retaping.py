@@ -67,7 +67,7 @@ class NewCall(Struct, frozen=True, kw_only=True):
 
 
 class Retaping(Struct, frozen=True, kw_only=True):
-    """The outcome of running a candidate for a new take."""
+    """The result of recording a new take."""
 
     case: ReplayCase
     result: ReplayResult
@@ -117,7 +117,7 @@ def retape(
     timeout_s: float | None = None,
     evidence: str | os.PathLike[str] | None = None,
 ) -> Retaping:
-    """Run the candidate, and write what it was answered as another take of the case.
+    """Run a candidate, and add the answers it got to the case as another take.
 
     `live` names the models and tools that may be called for real. `answers` are served to calls that nothing else
     answers, in order; then `ask` is asked. A run that is not `fixed` is written only with `keep`, a take of the same

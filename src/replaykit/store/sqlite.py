@@ -56,7 +56,7 @@ PackRow = tuple[int, int, int]
 
 
 class SQLiteStore:
-    """Runs in one SQLite file (WAL). Opened once, used from any thread; other processes may write as well."""
+    """Runs in one SQLite file. Threads share an open store, and other processes may write to the same file."""
 
     @checked('rk.Store.open(".replaykit/store.db")')
     def __init__(

@@ -55,7 +55,7 @@ def new_run_id() -> str:
 
 
 class Run:
-    """The run in progress, as the agent sees it: where it writes down what only it knows."""
+    """A run in progress: the agent adds messages, decisions, states and steps to it."""
 
     def __init__(self, run_id: str, session: RunSession, run_input: Json = None) -> None:
         self.id = run_id
@@ -67,35 +67,35 @@ class Run:
         """The agent's answer; set it before the run ends."""
 
     def message(self, role: str, content: Json) -> None:
-        """Write down something said."""
+        """Record a message."""
         _refuse_other("run.message", role, str, 'run.message("user", question)')
         self.session.keep(Message, role=sayable(role), content_json=raw(content))
 
     def decide(self, decision: Json) -> None:
-        """Write down what the agent chose to do next."""
+        """Record what the agent decided to do next."""
         self.session.keep(Decision, content_json=raw(decision))
 
     def note(self, name: str, content: Json = None) -> None:
-        """Write down anything else."""
+        """Record anything else under a name."""
         _refuse_other("run.note", name, str, 'run.note("cache", {"hit": True})')
         self.session.keep(Note, name=sayable(name), content_json=raw(content))
 
     def error(self, error: BaseException) -> None:
-        """Write down an error that the agent caught itself."""
+        """Record an error that the agent handled."""
         _refuse_other("run.error", error, BaseException, "run.error(error), in the `except` that caught it")
         self.session.keep(ErrorEvent, error=describe(error))
 
     def checkpoint(self, state: Json) -> Json:
-        """Keep the agent's state as it is now, and give back the one to go on with (a fork may change it).
+        """Record the agent's state, and return the state to continue with: a fork may change it.
 
-        Which states are kept is said by `record(checkpoint_every=…, checkpoint_on_change=…)`.
+        `record(checkpoint_every=…, checkpoint_on_change=…)` decides which states are stored.
         """
         return self.session.checkpoint(state)
 
     def step(self, name: str | None = None, *, state: Json = None) -> Step:
-        """A stretch of the agent's own loop: `with run.step("plan", state=state):`; unnamed steps count up.
+        """Mark a step of the agent's loop: `with run.step("plan", state=state):`. Steps without a name are numbered.
 
-        `state` is the state it begins with, kept where it is not the one the step before ended with.
+        `state` is the state that the step begins with, stored if it differs from the end of the step before.
         """
         if name is not None:
             _refuse_other("run.step", name, str, 'with run.step("plan", state=state) as step:')
@@ -109,7 +109,7 @@ def _refuse_other(call: str, value: object, kind: type, example: str) -> None:
 
 
 class Step:
-    """One step of a run; calls made inside belong to it."""
+    """A step of a run. Calls made inside belong to it."""
 
     def __init__(self, run: Run, name: str, state: Json = None) -> None:
         self.run = run
@@ -130,11 +130,11 @@ class Step:
         leave(self._token)
 
     def decide(self, decision: Json) -> None:
-        """Write down what the agent chose in this step."""
+        """Record what the agent decided in this step."""
         self.run.decide(decision)
 
     def done(self, state: Json) -> Json:
-        """Keep the state this step leads to, and give back the one to go on with (a fork may change it)."""
+        """Record the state that the step leads to, and return the state to continue with: a fork may change it."""
         return self.run.checkpoint(state)
 
 

@@ -518,7 +518,7 @@ def _as_event(call: PendingCall | AnyEvent, answer: CallAnswer, duration_s: floa
 def replaying(
     tape: Tape | TraceRun, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
 ) -> Iterator[Replayer]:
-    """Calls made inside are served from the tape, or that of the run; the replayer tells afterwards what happened.
+    """Serve the calls inside the block from a tape or a run; the replayer reports what happened.
 
     `rules` and `tools` are your own word: what they let happen for real, happens. A case from somebody else is for
     `rk.replay`, which does nothing for real that you have not named.

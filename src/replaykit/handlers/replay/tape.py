@@ -40,7 +40,7 @@ UNKNOWN = b"null"
 
 
 class Tape:
-    """The recorded calls of a run, in the order they were made."""
+    """The recorded calls of a run, in order."""
 
     def __init__(self, calls: Iterable[Call], *, name: str = "", started_at: float = 0.0) -> None:
         try:

@@ -20,7 +20,7 @@ from replaykit.store.open import StoreLike, open_store
 
 
 class ToolReplayer:
-    """The recorded answers of one run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
+    """Serve the recorded answers of a run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
 
     @checked("rk.ToolReplayer(run_id)")
     def __init__(self, run_id: str, *, store: StoreLike = None, rules: MatchRules | None = None) -> None:
