@@ -175,6 +175,23 @@ def test_any_other_seed_is_the_agents_own(store: rk.Store) -> None:
     assert drawn[0] == random.Random(4711).random()
 
 
+def test_a_constant_that_is_the_machine_s_uptime_is_no_time(store: rk.Store) -> None:
+    seeds = [int(time.monotonic()) + more for more in (0, 1)]
+    with rk.record("seeds", store=store):
+        drawn = [random.Random(seed).random() for seed in seeds]
+
+    assert drawn == [random.Random(seed).random() for seed in seeds]
+
+
+def test_generators_seeded_with_one_moment_draw_alike(store: rk.Store) -> None:
+    with rk.record("seeds", store=store):
+        moment = int(time.time())
+        one, other, later = random.Random(moment), random.Random(moment), random.Random(moment + 1)
+
+    assert one.random() == other.random()
+    assert one.random() != later.random()
+
+
 def test_what_a_library_draws_is_noted_as_such_and_needs_no_other_draw(
     store: rk.Store, own_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
