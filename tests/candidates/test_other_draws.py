@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -124,6 +125,8 @@ def test_what_the_agents_own_code_draws_is_noted(store: rk.Store, draw: Callable
         (lambda: time.process_time(), "cpu_time"),
         (lambda: time.thread_time_ns(), "cpu_time"),
         (lambda: os.times(), "cpu_time"),
+        (lambda: process_time(), "cpu_time"),
+        (lambda: time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID), "cpu_time"),
         (lambda: os.getpid(), "process_id"),
     ],
 )
@@ -181,6 +184,13 @@ def test_a_constant_that_is_the_machine_s_uptime_is_no_time(store: rk.Store) -> 
         drawn = [random.Random(seed).random() for seed in seeds]
 
     assert drawn == [random.Random(seed).random() for seed in seeds]
+
+
+def test_the_date_is_no_cpu_time(store: rk.Store) -> None:
+    with rk.record("reads", store=store) as run:
+        time.clock_gettime(time.CLOCK_REALTIME)
+
+    assert store.load(run.id).chance.not_held == ()
 
 
 def test_generators_seeded_with_one_moment_draw_alike(store: rk.Store) -> None:
