@@ -11,14 +11,14 @@ from replaykit.private_files import close_to_others, ignore_all, ignore_files, m
 
 HOME = ".replaykit"
 MAX_TIMEOUT_S = 86_400
-"""No candidate is waited for longer than a day."""
+"""The maximum time to wait for a candidate: a day."""
 
 
 def make_home(directory: Path, *, files: Sequence[str] = ()) -> None:
-    """Make a directory for what is recorded: private, and out of git, since runs hold real data.
+    """Create a directory for recordings, private and ignored by git, because runs hold real data.
 
-    A `.replaykit` is left out of git as a whole. So is any other directory that is made for these `files`; of one that
-    was there already, only they are.
+    A `.replaykit` directory is ignored by git as a whole, as is any other directory created for `files`. In an existing
+    directory, only `files` are ignored.
     """
     home = next((part for part in (directory, *directory.parents) if part.name == HOME), None)
     if home is not None:
@@ -34,14 +34,14 @@ def make_home(directory: Path, *, files: Sequence[str] = ()) -> None:
 
 
 def _refuse_links_of_others(home: Path, directory: Path) -> None:
-    """Stop where a link that is in git leads out of the project.
+    """Raise if a link that is tracked by git leads out of the project.
 
-    Whoever wrote the repository chose where it leads: files would be made there, rights taken from others, and old
-    evidence deleted. A link that git does not know is the person's own.
+    The author of the repository chose its target: files would be created there, permissions changed, and old evidence
+    deleted. An untracked link is the user's own.
     """
     for place in (home, *(part for part in (directory, *directory.parents) if home in part.parents)):
         if place.is_symlink():
-            from replaykit.revisions import is_tracked  # noqa: PLC0415 (few have links)
+            from replaykit.revisions import is_tracked  # noqa: PLC0415 (few projects have links)
 
             if is_tracked(place):
                 raise UsageError(
@@ -51,7 +51,7 @@ def _refuse_links_of_others(home: Path, directory: Path) -> None:
 
 
 def default_store_path() -> Path:
-    """The store of this project: `$REPLAYKIT_STORE`, or `.replaykit/store.db` below the working directory."""
+    """Return the store of this project: `$REPLAYKIT_STORE`, or `.replaykit/store.db` in the working directory."""
     named = os.environ.get("REPLAYKIT_STORE")
     if named:
         return Path(named)
@@ -59,10 +59,10 @@ def default_store_path() -> Path:
 
 
 def default_evidence_path() -> Path:
-    """Return the directory of evidence that replays leave: `.replaykit/runs` below the working directory."""
+    """Return the directory for evidence of replays: `.replaykit/runs` in the working directory."""
     return Path(HOME) / "runs"
 
 
 def default_results_path() -> Path:
-    """Return the directory of the results of `ci`: `.replaykit/ci` below the working directory."""
+    """Return the directory for results of `ci`: `.replaykit/ci` in the working directory."""
     return Path(HOME) / "ci"

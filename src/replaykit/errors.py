@@ -3,19 +3,19 @@
 ReplayKitError
 ├── UsageError          the call, a file or a config is wrong          (exit 2)
 │   ├── InvalidFile     a file is wrong, with the line                 (exit 2)
-│   └── StateNotKept    a state that its run had and did not keep      (exit 2)
+│   └── StateNotKept    a state that its run did not store             (exit 2)
 ├── NothingSelected     no case, no run matched                        (exit 5)
-├── StoreError          the store said no                              (exit 3)
-│   ├── StoreFull       there is no room for more
+├── StoreError          the store cannot do what was requested         (exit 3)
+│   ├── StoreFull       the disk is full, or a limit is reached
 │   ├── RunNotFound
 │   ├── RunExists       a run with this id is in the store already
 │   └── CorruptStore    damaged bytes: never "empty, so record again"
-├── FetchFailed         a service did not give what was asked of it    (exit 3)
+├── FetchFailed         a network service did not answer as expected   (exit 3)
 ├── FormatTooNew        written by a newer version                     (exit 3)
 ├── Unreplayable        the recording cannot answer this call          (exit 3)
 └── Divergence          the candidate left the recorded path           (exit 1)
-    ├── LiveConnection  it went to the network behind the tape's back  (exit 1)
-    └── Undecided       a fork wants to act, and nobody said it may    (exit 1)
+    ├── LiveConnection  it opened a connection that was not recorded   (exit 1)
+    └── Undecided       a fork needs permission for real effects       (exit 1)
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 from enum import IntEnum
 
+# Type checkers accept any constant of this name, and importing `typing` is slow.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +41,7 @@ class ExitCode(IntEnum):
 
 
 def failed_if(condition: object) -> ExitCode:
-    """Return the exit code of a check: failed where there is something to complain about."""
+    """Return the exit code of a check that fails under a condition."""
     if condition:
         return ExitCode.FAILED
     return ExitCode.PASSED
@@ -55,7 +56,7 @@ _GRAVEST_FIRST = (ExitCode.USAGE, ExitCode.FAILED, ExitCode.CANNOT, ExitCode.NOT
 
 
 def gravest(codes: Iterable[ExitCode]) -> ExitCode:
-    """Return the gravest exit code: a wrong file, then a failure, then an inconclusive result."""
+    """Return the most severe exit code: an invalid file, then a failure, then an inconclusive result."""
     present = set(codes)
     return next((code for code in _GRAVEST_FIRST if code in present), ExitCode.PASSED)
 
@@ -76,7 +77,7 @@ class ReplayKitError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (type(self), self.args), self.__dict__  # out of a process of a pool, whatever __init__ takes
+        return _again, (type(self), self.args), self.__dict__  # lets errors of any signature cross process boundaries
 
 
 def _again(kind: type[ReplayKitError], arguments: tuple[object, ...]) -> ReplayKitError:
@@ -90,17 +91,17 @@ class UsageError(ReplayKitError):
 
 
 def wrong_argument(call: str, value: object, example: str, *, name: str = "") -> UsageError:
-    """Return the error for an argument of the wrong type; `example` is a call that is right."""
+    """Return the error for an argument of the wrong type. `example` is a correct call."""
     kind = type(value).__name__
     place = f" as `{name}`" if name else ""
     return UsageError(f"{call} cannot take {value!r:.60} ({kind}){place}", hint=f"Write: {example}")
 
 
 class InvalidFile(UsageError):
-    """A file is wrong; `file` and `line` say where."""
+    """A file is invalid at `file` and `line`."""
 
     def __init__(self, message: str, *, file: str, line: int | None = None, hint: str | None = None) -> None:
-        # A name of several lines would put a line of its own into the output, such as a command for a pipeline.
+        # A name with line breaks could inject lines into the output, such as commands for a CI pipeline.
         name = file.replace("\n", "\\n")
         where = f"{name}:{line}" if line else name
         super().__init__(f"{where}: {message}", hint=hint)
@@ -110,7 +111,7 @@ class InvalidFile(UsageError):
 
 
 class StateNotKept(UsageError):
-    """The run had a state there and did not keep it; the agent has to get there again."""
+    """The run had a state at this point but did not store it; the agent must run again to reach it."""
 
 
 class NothingSelected(ReplayKitError):
@@ -120,15 +121,15 @@ class NothingSelected(ReplayKitError):
 
 
 class StoreError(ReplayKitError):
-    """The store said no."""
+    """The store cannot be opened, read or written as requested."""
 
 
 class StoreFull(StoreError):
-    """Nothing more can be written: the disk is full, or a limit is reached."""
+    """The disk is full, or a size limit is reached."""
 
 
 def is_full(error: OSError) -> bool:
-    """Return True when a file could not be written because there is no room for it."""
+    """Return whether a write failed for lack of space."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -137,7 +138,7 @@ class RunNotFound(StoreError):
 
 
 class RunExists(StoreError):
-    """The store holds a run with this id already."""
+    """The store already holds a run with this id."""
 
 
 class CorruptStore(StoreError):
@@ -150,7 +151,7 @@ class CorruptStore(StoreError):
 
 
 class FetchFailed(ReplayKitError):
-    """A service over the network did not give what was asked of it."""
+    """A network service did not answer, or not as expected."""
 
 
 class FormatTooNew(ReplayKitError):
@@ -161,11 +162,11 @@ class FormatTooNew(ReplayKitError):
 
 
 class Unreplayable(ReplayKitError):
-    """The recording holds this call, but not an answer that can be given again."""
+    """The recording holds this call, but no answer that can be served."""
 
 
 class RecordingWarning(UserWarning):
-    """A recording holds something that a replay cannot give back."""
+    """A recording holds something that a replay cannot reproduce."""
 
 
 class Divergence(ReplayKitError):
@@ -180,7 +181,7 @@ class Divergence(ReplayKitError):
 
 
 class LiveConnection(Divergence):
-    """In a replay something went to the network that no recorded call accounts for."""
+    """A replay tried to open a connection that belongs to no recorded call."""
 
     def __init__(self, host: str, port: int, who: str, *, outside: bool = False) -> None:
         place = f"[{host}]" if port and ":" in host else host
@@ -203,11 +204,11 @@ class LiveConnection(Divergence):
 
 
 class Undecided(Divergence):
-    """After its step a fork wants to do something for real, and nobody has said that it may."""
+    """A fork reached a call with real effects that the user has neither allowed nor refused."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """A half-sentence that names the closest valid spelling, or all of them."""
+    """Return half a sentence that suggests the closest valid spelling, or lists all of them."""
     from difflib import get_close_matches  # noqa: PLC0415 (slow to import, needed only for mistakes)
 
     known = sorted(choices)

@@ -1,4 +1,4 @@
-"""Guards of the HTTP servers on this machine: who may ask by which name, and how long a request may take to begin."""
+"""Guards for local HTTP servers: accepted host names, and a time limit for request heads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 
 
 class HeadDeadline:
-    """Closes connections on which no whole head of a request has come in time: whoever drips must not stay."""
+    """Closes connections without a complete request head in time, so that slow clients cannot exhaust the server."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._timers: dict[asyncio.BaseProtocol, asyncio.TimerHandle] = {}
 
     def watched(self, factory: Callable[[], _P]) -> Callable[[], _P]:
-        """Return a factory of protocols whose time runs from the beginning."""
+        """Return a protocol factory whose time limit starts with the connection."""
 
         def make() -> _P:
             protocol = factory()
@@ -30,7 +30,7 @@ class HeadDeadline:
         return make
 
     def met(self, protocol: asyncio.BaseProtocol) -> None:
-        """Take note that a whole head has come."""
+        """Note that a complete head has arrived."""
         timer = self._timers.pop(protocol, None)
         if timer is not None:
             timer.cancel()
@@ -39,21 +39,22 @@ class HeadDeadline:
         self._timers.pop(protocol, None)
         transport = getattr(protocol, "transport", None)
         if transport is not None:
+            # close() would first wait for the client to take pending data.
             transport.abort()
 
 
 class AllowedHosts:
-    """The names under which a server is asked.
+    """The host names that a server accepts.
 
-    A page of somebody else's can lead its own name to this machine, and then talk to the server as to itself. It cannot
-    do so under a name of this machine, or under an address.
+    A malicious page can resolve its own name to this machine (DNS rebinding) and would then have the same origin as the
+    server. It cannot do so with a name of this machine or an IP address.
     """
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self._names = frozenset(name.lower().rstrip(".") for name in names)
 
     def refusal(self, host: str | None, origin: str | None) -> str:
-        """Return why a request with these headers is refused; nothing when it is not."""
+        """Return why a request with these headers is refused; empty if it is accepted."""
         if host is not None and not self._has(f"//{host}"):
             return f"the host {host[:100]!r} is not one of this server's"
         if origin is not None and not self._has(origin):

@@ -1,9 +1,9 @@
-"""Directories for raw data that no file of the project may hold: private, elsewhere, and gone with their owner.
+"""Private directories for raw data that must not be in the project, deleted with their owner.
 
-They are in memory where the machine has a place for that, otherwise in the temporary directory. The process that makes
-one locks it. The kernel takes the lock away when that process ends, however it ends, so a directory without a lock was
-left behind and is removed by whoever makes the next one. Process numbers would not tell: containers that share the
-place do not share them.
+They are in memory if the machine has a place for that, otherwise in the temporary directory. The process that creates
+one locks it, and the kernel releases the lock however the process ends. A directory without a lock is therefore
+abandoned, and the next process that creates one deletes it. Process ids would not do: containers that share the place
+have separate ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replaykit.locking import locked
 PREFIX = "replaykit-private-"
 SHARED_MEMORY = "/dev/shm"
 MIN_FREE_BYTES = 1 << 28
-"""Room for the largest runner output and a draft of it. Many a container has 64 MB of shared memory, which is less."""
+"""Room for the largest runner output and a draft of it. Many containers have only 64 MB of shared memory."""
 _IN_MEMORY = ("tmpfs", "ramfs")
 _ATTEMPTS = 10
 _TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
@@ -30,7 +30,7 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLL
 
 @contextlib.contextmanager
 def private_directory() -> Iterator[Path]:
-    """A new directory that only this user can enter; it is removed when the block ends."""
+    """Yield a new directory that only this user can enter, and delete it at the end."""
     remove_abandoned()
     directory, lock = _make_directory(_place())
     try:
@@ -41,8 +41,8 @@ def private_directory() -> Iterator[Path]:
 
 
 def remove_abandoned() -> None:
-    """Remove what killed processes of this user have left behind."""
-    if os.name != "posix":  # no locks, so nothing tells who is alive
+    """Delete the directories that killed processes of this user left behind."""
+    if os.name != "posix":  # without locks, abandoned directories cannot be told apart
         return
     named = (os.environ.get(variable) for variable in _TEMPORARY_VARIABLES)
     for place in {SHARED_MEMORY, _USUAL_TEMPORARY, *filter(None, named)}:
@@ -53,7 +53,7 @@ def remove_abandoned() -> None:
 
 
 def _remove_if_abandoned(path: str) -> None:
-    with contextlib.suppress(OSError):  # gone meanwhile, or somebody else's
+    with contextlib.suppress(OSError):  # already deleted, or another user's
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if os.fstat(lock).st_uid == os.geteuid() and locked(lock):
@@ -63,9 +63,10 @@ def _remove_if_abandoned(path: str) -> None:
 
 
 def _make_directory(place: str) -> tuple[Path, int]:
-    """A new directory and the descriptor that holds its lock."""
+    """Create a directory and return it with the descriptor that holds its lock."""
     error = None
     for _ in range(_ATTEMPTS):
+        # Unpredictable, because other users can create names in the same place.
         path = Path(place, f"{PREFIX}{os.urandom(8).hex()}")
         try:
             path.mkdir(mode=0o700)
@@ -82,7 +83,7 @@ def _make_directory(place: str) -> tuple[Path, int]:
 
 
 def _lock_of(path: Path) -> int | None:
-    """The lock of a directory that was just made; None where another process took it for an abandoned one."""
+    """Lock a new directory; return None if another process has deleted it as abandoned."""
     if os.name != "posix":
         return os.open(os.devnull, os.O_RDONLY)
     try:
@@ -90,6 +91,8 @@ def _lock_of(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     with contextlib.suppress(FileNotFoundError):
+        # Between mkdir and the lock, another process may have deleted the directory as abandoned, and a new one may be
+        # in its place.
         if locked(lock, without_locks=True) and os.path.samestat(os.fstat(lock), os.stat(path)):
             return lock
     os.close(lock)
@@ -103,19 +106,20 @@ def _place() -> str:
 
 
 def has_memory(place: str) -> bool:
-    """True for a directory in memory that can be written, has room, and lets nobody rename what others make there."""
+    """Return whether a directory is in memory, writable, has room, and protects its entries from other users."""
     try:
         found = os.stat(place)
         room = os.statvfs(place)
-    except (OSError, AttributeError):  # there is no such place, or no such call on this system
+    except (OSError, AttributeError):  # the place or the system call does not exist
         return False
+    # The sticky bit keeps other users from renaming or deleting entries.
     is_safe = bool(found.st_mode & stat.S_ISVTX) or found.st_uid == os.geteuid()
     has_room = room.f_bavail * room.f_frsize >= MIN_FREE_BYTES
     return is_safe and has_room and os.access(place, os.W_OK | os.X_OK) and _is_in_memory(place)
 
 
 def _is_in_memory(place: str) -> bool:
-    """True when the file system of a directory is one that has no disk; what is mounted last covers the others."""
+    """Return whether a directory's file system is in memory. The last mount on a path hides earlier ones."""
     real, kind = os.path.realpath(place), ""
     longest = -1
     with contextlib.suppress(OSError), open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
@@ -128,19 +132,19 @@ def _is_in_memory(place: str) -> bool:
 
 
 def _temporary() -> str:
-    import tempfile  # noqa: PLC0415 (slow to import, and most machines have memory for this)
+    import tempfile  # noqa: PLC0415 (slow to import, and most machines have shared memory)
 
     return tempfile.gettempdir()
 
 
 def remove_tree(path: Path | str) -> None:
-    """Remove a directory with what is below it, as far as this user may: candidates have written there.
+    """Delete a directory with everything below it, as far as permissions allow. Candidates may have written there.
 
-    `shutil.rmtree` goes down by recursion, and fails where a candidate has nested directories a thousand deep. This
-    moves directories up, one level after the other.
+    `shutil.rmtree` recurses and fails on directories nested a thousand deep. This function moves nested directories up,
+    one level at a time.
     """
-    if os.name != "posix":  # no descriptors of directories
-        import shutil  # noqa: PLC0415 (slow to import, and not needed elsewhere)
+    if os.name != "posix":  # Windows has no directory descriptors
+        import shutil  # noqa: PLC0415 (slow to import, and only needed on Windows)
 
         shutil.rmtree(path, ignore_errors=True)
         return
@@ -159,10 +163,11 @@ def _empty(top: int) -> None:
     count = 0
     while waiting:
         name = waiting.pop()
-        with contextlib.suppress(OSError):  # somebody else's: what can be removed is
+        with contextlib.suppress(OSError):  # skip what belongs to another user
             if not _is_directory(name, top):
                 os.unlink(name, dir_fd=top)
                 continue
+            # A candidate may have taken its own permissions away.
             os.chmod(name, 0o700, dir_fd=top)
             inner = os.open(name, _DIRECTORY, dir_fd=top)
             try:
@@ -171,7 +176,7 @@ def _empty(top: int) -> None:
                         os.unlink(child, dir_fd=inner)
                         continue
                     count += 1
-                    os.chmod(child, 0o700, dir_fd=inner)  # without the right to write to it, it is not moved
+                    os.chmod(child, 0o700, dir_fd=inner)  # moving a directory requires write permission on it
                     os.rename(child, f"{unique}-{count}", src_dir_fd=inner, dst_dir_fd=top)
                     waiting.append(f"{unique}-{count}")
             finally:

@@ -1,8 +1,8 @@
-"""Files for their owner alone, and out of git: recordings hold real data, and the key that placeholders are made under.
+"""Files that are private to their owner and ignored by git, because recordings and the redaction key are sensitive.
 
-New files and directories are closed to everybody else, whatever the umask says. What is there already and open to all
-is closed when it is written. Rights that leave others out and let a group in are somebody's decision, and stay; so does
-the group's part in a directory that hands its group to its files (setgid).
+New files and directories are closed to everyone else, whatever the umask. Existing ones that are open to everyone are
+closed when they are written. Permissions that exclude others but include a group are deliberate and stay, as does the
+group access in a directory that passes its group on to its files (setgid).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _COMMENT = "# ReplayKit: recordings, and the key of their placeholders"
 
 
 def make_directories(directory: Path, *, private_from: Path) -> bool:
-    """Make a directory and what is missing above it, private from `private_from` down; gives whether it was missing."""
+    """Create a directory and its missing parents, private from `private_from` down; return whether it was missing."""
     missing = [part for part in (directory, *directory.parents) if not part.exists()]
     for part in reversed(missing):
         part.mkdir(exist_ok=True)
         if part == private_from or private_from in part.parents:
             part.chmod(_NOBODY_ELSE)
-    directory.mkdir(exist_ok=True)  # an error where a file has that name
+    directory.mkdir(exist_ok=True)  # raises if a file has that name
     return directory in missing
 
 
 def make_file(path: Path) -> None:
-    """Make an empty private file where there is none; one that is there is closed to others."""
+    """Create an empty private file, or close an existing one to others."""
     shares = _shares_with_group(path.parent)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -42,16 +42,17 @@ def make_file(path: Path) -> None:
         return
     try:
         if os.name == "posix":
+            # os.open() applies the umask, which could take the group's access away.
             os.fchmod(handle, 0o660 if shares else 0o600)
     finally:
         os.close(handle)
 
 
 def close_to_others(path: Path) -> None:
-    """Take their rights from others where all had some; from the group as well, unless it was given them on purpose."""
+    """Remove the permissions of others, and those of the group unless it was granted access deliberately."""
     if os.name != "posix":
         return
-    with suppress(OSError):  # not there, or somebody else's: then it is theirs to decide
+    with suppress(OSError):  # missing, or not owned by this user
         found = path.stat()
         rights = stat.S_IMODE(found.st_mode)
         if rights & _OTHERS and found.st_uid == os.geteuid():
@@ -63,7 +64,7 @@ def close_to_others(path: Path) -> None:
 
 
 def close_all(directory: Path) -> None:
-    """Close the files of a directory to everybody but their owner, and follow no links."""
+    """Close the files of a directory to everyone but their owner, without following links."""
     if os.name != "posix":
         return
     with os.scandir(directory) as entries:
@@ -73,13 +74,13 @@ def close_all(directory: Path) -> None:
 
 
 def ignore_all(directory: Path) -> None:
-    """Leave a directory out of git, unless it has rules already."""
+    """Make git ignore a directory, unless it already has ignore rules."""
     with suppress(FileExistsError), (directory / IGNORE).open("x", encoding="utf-8") as rules:
         rules.write(EVERYTHING)
 
 
 def ignore_files(directory: Path, names: Iterable[str]) -> None:
-    """Leave these files of a directory out of git, and no others, if it is in a repository; `*` stands for anything."""
+    """Make git ignore these files of a directory if it is in a repository. `*` matches anything."""
     if not any((part / ".git").exists() for part in (directory.absolute(), *directory.absolute().parents)):
         return
     file = directory / IGNORE

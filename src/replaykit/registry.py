@@ -1,8 +1,8 @@
-"""One small registry, used for assertions, checks, signature detectors, importers, exporters, judges and finders.
+"""A registry for assertions, checks, signature detectors, importers, exporters, judges and finders.
 
-A module enters things when it is imported: one of ReplayKit, a plugin that the configuration names, or any other.
-Installed packages add theirs through entry points of the registry's group; those are looked up on the first use,
-and a package that fails to load is an error that names it.
+Modules register entries when they are imported: modules of ReplayKit, plugins named in the configuration, or any
+others. Installed packages add entries through the registry's entry point group, which is read on first use. A package
+that fails to load is an error that names it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names → things of one sort. `homes` are the modules that enter some of them, imported when one is asked for."""
+    """Entries of one kind by name. `homes` maps names to modules that register them, imported on demand."""
 
     def __init__(self, what: str, homes: Mapping[str, str] | None = None) -> None:
         self.what = what
@@ -27,7 +27,7 @@ class Registry(Generic[T]):
         self._discovered = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator: enter the thing under this name."""
+        """Return a decorator that registers an entry under a name."""
 
         def enter(thing: T) -> T:
             self._entries[name] = thing
@@ -37,15 +37,15 @@ class Registry(Generic[T]):
         return enter
 
     def has_home(self, name: str) -> bool:
-        """True for a name that a module of ReplayKit enters, whether that is imported yet or not."""
+        """Return whether a module of ReplayKit registers the name, imported or not."""
         return name in self._homes
 
     def entered(self) -> dict[str, T]:
-        """Return the entries so far; nothing is imported and nothing looked up."""
+        """Return the entries so far, without importing or discovering any."""
         return dict(self._entries)
 
     def get(self, name: str) -> T:
-        """The entry of that name; a `UsageError` names the nearest one."""
+        """Return the entry with a name; raise a `UsageError` that suggests the nearest one."""
         if name not in self:
             raise UsageError(f"unknown {self.what} {name!r}; {nearest(name, self)}")
         return self._entries[name]
@@ -53,7 +53,7 @@ class Registry(Generic[T]):
     def __contains__(self, name: str) -> bool:
         if name not in self._entries and name in self._homes:
             import_module(self._homes[name])
-        if name not in self._entries:  # what was entered here goes before what others bring: no need to look
+        if name not in self._entries:  # entries of this process take precedence, so discovery is unnecessary
             self._discover()
         return name in self._entries
 
@@ -62,7 +62,7 @@ class Registry(Generic[T]):
         return iter(sorted({*self._entries, *self._homes}))
 
     def values(self) -> list[T]:
-        """All entries: those of the homes in their order, then the others in the order they were entered."""
+        """Return all entries: those of `homes` in their order, then the others in registration order."""
         for home in self._homes.values():
             import_module(home)
         self._discover()
@@ -71,6 +71,7 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._discovered:
             return
+        # Set before loading, because an entry point may use this registry while it is imported.
         self._discovered = True
         from importlib.metadata import entry_points  # noqa: PLC0415 (slow to import, needed once)
 
@@ -80,6 +81,7 @@ class Registry(Generic[T]):
             try:
                 self._entries.setdefault(point.name, point.load())
             except Exception as error:
+                # Report the broken package on each lookup, not only on the first.
                 self._discovered = False
                 owner = point.dist.name if point.dist else "an unknown package"
                 raise UsageError(
@@ -89,7 +91,7 @@ class Registry(Generic[T]):
 
 
 class Entry(NamedTuple):
-    """One thing that was entered."""
+    """One registered entry."""
 
     registry: Registry[Any]
     name: str
@@ -97,10 +99,10 @@ class Entry(NamedTuple):
 
     @property
     def is_built_in(self) -> bool:
-        """True for a thing that ReplayKit itself defines."""
+        """Whether ReplayKit itself defines the entry."""
         module = getattr(self.thing, "__module__", None) or type(self.thing).__module__
         return str(module).partition(".")[0] == "replaykit"
 
 
 ENTERED: list[Entry] = []
-"""Everything that was entered in this process, in order. What a plugin brings is what its import added."""
+"""All entries registered in this process, in order. A plugin's entries are those that its import added."""

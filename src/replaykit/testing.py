@@ -1,4 +1,4 @@
-"""For those who write a store: the conformance suite that every backend passes.
+"""The conformance suite that every store backend passes.
 
 class TestMyStore(StoreConformance):
     @pytest.fixture
@@ -29,7 +29,7 @@ from replaykit.store.protocol import RunWriter, Store
 
 
 def sample_call(seq: int, result: Json = None, **arguments: Json) -> ToolCall:
-    """A tool call to store."""
+    """Return a tool call to store."""
     return ToolCall(
         seq=seq,
         at=1.7e9 + seq,
@@ -41,7 +41,7 @@ def sample_call(seq: int, result: Json = None, **arguments: Json) -> ToolCall:
 
 
 def sample_run(run_id: str, events: int, *, started_at: float = 1.7e9) -> TraceRun:
-    """A finished run with that many calls."""
+    """Return a finished run with this number of calls."""
     return TraceRun(
         id=run_id,
         name="sample",
@@ -60,7 +60,7 @@ class StoreConformance:
     """The conformance suite of stores. Subclass it in a test module and give it a `store` fixture and `reopen`."""
 
     def reopen(self, store: Any) -> Any:
-        """Another store object on the same data, as a second process would have it."""
+        """Return another store object on the same data, as a second process would have it."""
         raise NotImplementedError
 
     def write(self, store: Store, run: TraceRun, *, finish: bool = True) -> None:
@@ -80,7 +80,7 @@ class StoreConformance:
             writer.append(State(seq=seq, state_json=whole, change=change))
 
     def share_with_one_call(self, store: Any) -> Any:
-        """Return a writer of a shared run, which has written one call."""
+        """Return a writer of a shared run that has written one call."""
         writer = store.share("thread")
         with writer.turn():
             writer.write_header(RunHeader(id="thread"))
@@ -283,7 +283,7 @@ class StoreConformance:
         writer = store.share("thread")
         _raises(StoreError, lambda: writer.append(sample_call(0)))
         with writer.turn():
-            _raises(StoreError, lambda: writer.append(sample_call(0)))  # there is no run yet
+            _raises(StoreError, lambda: writer.append(sample_call(0)))  # the run does not exist yet
             writer.write_header(RunHeader(id="thread"))
             _raises(StoreError, lambda: writer.append(sample_call(7)))
         assert store.load("thread").events == ()
@@ -337,7 +337,7 @@ class StoreConformance:
         store.delete(["gone"])
         _raises(StoreError, lambda: writer.append(sample_call(1)))
         _raises(StoreError, lambda: writer.finish(RunHeader(id="gone")))
-        store.add(sample_run("next", 3))  # whatever number it gets, the old writer must not reach it
+        store.add(sample_run("next", 3))  # the old writer must not reach it, even if it reuses the number
         _raises(StoreError, lambda: writer.append(sample_call(1)))
         assert len(store.load("next").events) == 3
         self.check_is_whole(store)
@@ -421,7 +421,7 @@ def _ids(headers: Iterable[RunHeader]) -> list[str]:
 
 
 def _in_threads(work: Callable[[Any], None], pieces: Iterable[Any]) -> None:
-    """Do several pieces of work at once, and wait for all of them."""
+    """Run work on several items in parallel, and wait for all of them."""
     threads = [threading.Thread(target=work, args=(piece,)) for piece in pieces]
     for thread in threads:
         thread.start()

@@ -1,9 +1,9 @@
-"""Value files: large values of a case, each in a file that is named after its content.
+"""Value files: large values of a case, each in a file named after its content.
 
     fixtures/values/2c26b46b68ffc68ff99b453c1d304134.json
 
-Equal values share a file. The name is the beginning of the SHA-256 of the file's bytes, so a file that was changed is
-noticed when it is read.
+Equal values share a file. The name is the beginning of the SHA-256 of the file's bytes, so a changed file is noticed
+when it is read.
 """
 
 from __future__ import annotations
@@ -32,33 +32,34 @@ _RESTORE = "Restore it, or write the value into the call itself instead of the n
 
 
 def is_value_name(name: str) -> bool:
-    """True for the name of a value file, as a fixture file spells it."""
+    """Return whether a text is the name of a value file, as spelled in fixture files."""
     return _NAME.fullmatch(name) is not None
 
 
 def value_names_in(text: str) -> set[str]:
-    """Return the names of value files that stand in the text of a fixture file, or of a source trace."""
+    """Return the names of value files in the text of a fixture file or source trace."""
     return set(_NAME.findall(text))
 
 
 def value_text(value: Raw) -> bytes:
-    """Return the text of a value's file: objects and lists on lines, for people and for diffs."""
+    """Return the content of a value's file, with objects and lists indented for people and diffs."""
     if memoryview(value)[0] in _CONTAINERS:
         return msgspec.json.format(bytes(value), indent=2) + b"\n"
     return bytes(value) + b"\n"
 
 
 def value_name(text: bytes) -> str:
-    """Return the name of the file with this text."""
+    """Return the name of the file with this content."""
     import hashlib  # noqa: PLC0415 (slow to import, and few cases have large values)
 
     return f"{VALUES}/{hashlib.sha256(text).hexdigest()[:_DIGEST_CHARS]}.json"
 
 
 class ValueWriter:
-    """Writes large values into the `values` folder of a directory of fixtures.
+    """Writes large values to the `values` folder of a directory of fixtures.
 
-    `passed` are values that redaction has left as they are: a look at megabytes takes its time, so they get no second.
+    `passed` are values that redaction has already left unchanged. They are not searched again, because megabytes take
+    long.
     """
 
     def __init__(self, folder: Path, clean: Callable[[bytes], bytes], passed: Iterable[Raw] = ()) -> None:
@@ -66,10 +67,10 @@ class ValueWriter:
         self._clean = clean
         self._passed = {id(value): value for value in passed}
         self._names: dict[int, tuple[Raw, str]] = {}
-        """By the identity of a value, which is held so that no other value can get the same one."""
+        """By identity of the value, which is kept alive so that the id cannot be reused."""
 
     def write(self, value: Raw) -> str:
-        """Write the value, redacted, if no file holds it yet; return the file's name."""
+        """Write the redacted value unless its file exists; return the file's name."""
         known = self._names.get(id(value))
         if known is not None:
             return known[1]
@@ -81,13 +82,14 @@ class ValueWriter:
             file.parent.mkdir(exist_ok=True)
             draft = file.with_name(f".{file.name}.{os.getpid()}")
             draft.write_bytes(text)
+            # Renaming makes the file appear whole, even if several processes write it.
             draft.replace(file)
         self._names[id(value)] = value, name
         return name
 
 
 class ValueReader:
-    """Reads value files, each once, and checks that it holds what it is named after."""
+    """Reads value files, each once, and verifies that their content matches their name."""
 
     def __init__(self, folder: Path, held: Iterable[Raw] = ()) -> None:
         self._folder = folder
@@ -96,7 +98,7 @@ class ValueReader:
         self._values: dict[str, Raw] = {}
 
     def read(self, name: str) -> Raw:
-        """Return the value in a file; `InvalidFile` if it is missing, altered or no plain file of the folder."""
+        """Return the value in a file; raise `InvalidFile` if it is missing, altered or not a regular file."""
         if name not in self._values:
             self._values[name] = self._read(name)
         return self._values[name]
@@ -105,7 +107,7 @@ class ValueReader:
         file = self._folder / name
         text = _plain_file(file)
         if value_name(text) != name:
-            text = text.replace(b"\r\n", b"\n")  # as git checks files out on Windows; inside of texts both are escaped
+            text = text.replace(b"\r\n", b"\n")  # as git checks files out on Windows; JSON texts escape both
         if value_name(text) != name:
             raise InvalidFile(_ALTERED, file=str(file), hint=_RESTORE)
         held = self._held_under(name)
@@ -113,7 +115,7 @@ class ValueReader:
             return held
         try:
             check_nesting(text)
-            orjson.loads(text)  # for its strictness and its line numbers; the value itself stays text
+            orjson.loads(text)  # strict, with line numbers for errors; the value itself stays text
         except NestedTooDeeply as error:
             raise InvalidFile(str(error), file=str(file)) from None
         except orjson.JSONDecodeError as error:
@@ -121,17 +123,18 @@ class ValueReader:
         return Raw(msgspec.json.format(text, indent=-1))
 
     def _held_under(self, name: str) -> Raw | None:
-        """Return the equal value that is in memory already: there need not be a second one."""
+        """Return an equal value that is already in memory, to avoid a second copy."""
         if self._held_by_name is None:
             self._held_by_name = {value_name(value_text(value)): value for value in self._held}
         return self._held_by_name.get(name)
 
 
 def _plain_file(file: Path) -> bytes:
-    """Return what a file holds that is neither a link nor lies in a folder that is one."""
+    """Return the content of a file, refusing links, also as its folder."""
     try:
         if file.parent.is_symlink():
             raise InvalidFile("its folder is a link", file=str(file))
+        # O_NONBLOCK keeps a FIFO from blocking open(). `is_symlink` below covers systems without O_NOFOLLOW.
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as stream:
             found = os.fstat(handle)
@@ -139,8 +142,8 @@ def _plain_file(file: Path) -> bytes:
                 raise InvalidFile("not a regular file", file=str(file))
             if found.st_size > MAX_VALUE_BYTES:
                 raise InvalidFile(f"larger than {MAX_VALUE_BYTES:,} bytes", file=str(file))
-            data = stream.read(found.st_size + 1)  # Python makes room for all that may be read
-            if len(data) > found.st_size:  # it has grown
+            data = stream.read(found.st_size + 1)  # Python allocates as much as may be read
+            if len(data) > found.st_size:  # the file has grown meanwhile
                 data += stream.read(MAX_VALUE_BYTES + 1 - len(data))
             return data
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""Runners: how a candidate is run inside a case's frozen world, and the evidence it leaves.
+"""Run candidates inside a case's frozen world, and collect the evidence they leave.
 
-A candidate is a command, a Python callable or an HTTP endpoint. Whatever it does (crash, hang, write rubbish)
-ends in a `ReplayResult`. Knows cases and checks; knows nothing of terminals.
+A candidate is a command, a Python callable or an HTTP endpoint. Whatever it does (crash, hang, write garbage) ends in a
+`ReplayResult`. Knows cases and checks; knows nothing of terminals.
 """

@@ -1,4 +1,4 @@
-"""Load an agent by the name a person gave: `module:function`. Never a name out of a file."""
+"""Load an agent by the `module:function` name that a person typed, never by a name from a file."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ _SPEC = re.compile(r"[\w.]+:[\w.]+")
 
 
 def is_spec(text: str) -> bool:
-    """Return True for a text of the form `module:function`."""
+    """Return whether a text has the form `module:function`."""
     return _SPEC.fullmatch(text) is not None
 
 
 def check_spec(spec: str) -> str:
-    """The spec, if it has the form of one; else a UsageError."""
+    """Return the spec if it has the right form, or raise `UsageError`."""
     if not is_spec(spec):
         raise UsageError(f"{spec!r} does not name an agent", hint="Write module:function, such as my_agent.main:answer")
     return spec
 
 
 def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..., Any]:
-    """The function; it may be imported from the directories (else from the working one); no tool runs meanwhile."""
+    """Import and return a function from these directories, by default the working directory.
+
+    Tools must not run meanwhile.
+    """
     found = load_named(spec, *directories, what=what)
     if not callable(found):
         raise UsageError(f"the {what} {spec!r} is a {type(found).__name__}, not something to call")
@@ -44,13 +47,14 @@ def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..
 
 
 def load_named(spec: str, *directories: str, what: str = "agent", replayer: Replayer | None = None) -> Any:
-    """Return what `module:attribute` names, whatever it is. Processes started meanwhile belong to the replay."""
+    """Return the object that `module:attribute` names. Processes that its import starts belong to the replay."""
     module_name, _, attribute = check_spec(spec).partition(":")
     places = directories or (os.getcwd(),)
+    # In reverse, so that the first directory ends up first in the search path.
     for directory in reversed(places):
         if directory not in sys.path:
             sys.path.insert(0, directory)
-    from replaykit.seam.scope import RunSession  # noqa: PLC0415 (who only names an agent needs no seam)
+    from replaykit.seam.scope import RunSession  # noqa: PLC0415 (a process that only names an agent does not need the seam)
 
     try:
         session = RunSession(_Importing(module_name))
@@ -61,14 +65,14 @@ def load_named(spec: str, *directories: str, what: str = "agent", replayer: Repl
             found: Any = import_module(module_name)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except BaseException as error:  # importing runs the user's code, which may end in any way
+    except BaseException as error:  # importing runs user code, which may raise anything
         why = f"{type(error).__name__}: {error}{_suggestion(error, module_name, places)}"
         raise UsageError(f"the {what} {spec!r} cannot be loaded: {why}") from error
     return found
 
 
 def _suggestion(error: BaseException, module_name: str, directories: Sequence[str]) -> str:
-    """Return the end of a sentence that names what a misspelled module or function is close to, if anything."""
+    """Return a suggestion for a misspelled name, ready to append to a message; empty if nothing is close."""
     suggestion = ""
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         suggestion = nearest(error.name or "", [name for name in vars(error.obj) if not name.startswith("_")])
@@ -79,7 +83,7 @@ def _suggestion(error: BaseException, module_name: str, directories: Sequence[st
 
 
 class _Importing:
-    """Behind the seam while an agent's module is imported: no tool may run then."""
+    """The handler while an agent's module is imported. It refuses every tool call."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -91,11 +95,11 @@ class _Importing:
         )
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        """Never reached: nothing is let through."""
+        """Do nothing: `serve` lets no call through."""
 
     def keep(self, event: AnyEvent) -> None:
-        """Ignore what is no call."""
+        """Ignore events that are not calls."""
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The state as it is."""
+        """Return the state unchanged."""
         return state

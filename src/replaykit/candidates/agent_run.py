@@ -1,6 +1,6 @@
-"""Call an agent that lives in Python with a tape behind the seam, and make a run of what it did.
+"""Call a Python agent with a tape behind the seam, and turn what it did into a run.
 
-Runs in the candidate's process as well, so it needs no more than the model, the seam and the replayer.
+This also runs in the candidate's process, so it needs only the model, the seam and the replayer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from replaykit.seam.results import namespace_of
 
 
 class AgentCall:
-    """One call of an agent function inside a world; `alone` in a process that is there for it."""
+    """One call of an agent function inside a world. `alone` means that the process exists only for this call."""
 
     def __init__(self, world: World, *, alone: bool = False) -> None:
         self._world = world
@@ -42,10 +42,10 @@ class AgentCall:
         self._began = time.time()
 
     def run(self, agent: Callable[..., Any], known_by: Callable[..., Any] | None = None) -> TraceRun:
-        """Call the agent; an exception of its own is the run's error, `sys.exit` included.
+        """Call the agent. Any exception it raises, including `SystemExit`, becomes the error of the run.
 
-        The classes of the input's objects are those that the agent can name, or the function `known_by`. With that,
-        the agent is a function of its input.
+        Input objects are rebuilt as classes that the agent, or the function `known_by`, can name. With `known_by`, the
+        agent must be a function of its input alone.
         """
         namespace = namespace_of(known_by or agent)
         output: Json = None
@@ -62,13 +62,13 @@ class AgentCall:
                 output = finished(call_with(agent, agent_input) if known_by is None else agent(agent_input))
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001 (the candidate's own failure is what is looked for)
+            except BaseException as error:  # noqa: BLE001 (the candidate's own failure is part of the result)
                 failure = error
         return self.so_far(output, failure)
 
     def so_far(self, output: Json = None, failure: BaseException | None = None) -> TraceRun:
-        """The run up to here."""
-        self.replayer.end_tree()  # of a run that hangs, nobody else does
+        """Return the run up to now."""
+        self.replayer.end_tree()  # a run that hangs never ends its own processes
         events = tuple(self.replayer.events())
         return TraceRun(
             id=f"replay-{self._world.case_id}",
@@ -92,9 +92,9 @@ def _error_info(failure: BaseException) -> ErrorInfo:
 
 
 PYTHON, LANGCHAIN = "python", "langchain"
-"""The sorts of entries, as a configuration names them."""
+"""The agent types, as spelled in a configuration."""
 CONTEXT = "context"
-"""The parameter that is given what an agent knows besides its input, and the deviation of one that has none."""
+"""The parameter for an agent's additional context, and the kind of deviation if it has no such parameter."""
 
 
 _TAKES = "It receives the input as its only argument. If the input is a mapping, it receives the members by name."
@@ -102,7 +102,7 @@ NO_CONTEXT = "the context was not given to the agent: it has no parameter `conte
 
 
 class AgentEntry:
-    """An agent, ready to be asked with an input and what it knows besides."""
+    """An agent together with the way to call it."""
 
     def __init__(self, found: Any, spec: str, sort: str = PYTHON) -> None:
         self._ask = _way_in(found, spec)
@@ -111,7 +111,7 @@ class AgentEntry:
         self._takes_context = self._is_chain or _has_parameter(self._ask, CONTEXT)
 
     def refusal(self, world: World) -> str:
-        """Why the agent cannot be asked at all: that it takes other arguments says nothing of how it fails."""
+        """Return why the agent cannot be called at all. A wrong signature says nothing about how the agent fails."""
         if self._is_chain:
             return ""
         why = refusal(self._function_call(_context_of(world)), decode(world.input_json))
@@ -120,18 +120,18 @@ class AgentEntry:
         return ""
 
     def run(self, call: AgentCall, world: World) -> TraceRun:
-        """Ask the agent inside of the world."""
+        """Call the agent inside the world."""
         return call.run(self._chain_call(_context_of(world)), self._ask)
 
     def deviations(self, call: AgentCall, world: World) -> tuple[Deviation, ...]:
-        """Return what happened off the tape; and that it was not given the context, if it was not."""
+        """Return the deviations from the tape, including a context that the agent could not receive."""
         deviations = call.replayer.all_deviations()
         if world.context_json and not self._takes_context:
             deviations.append(Deviation(kind=CONTEXT, text=NO_CONTEXT))
         return tuple(deviations)
 
     def _chain_call(self, context: Json) -> Callable[[Json], Any]:
-        """The agent as a function of its input alone."""
+        """Return the agent as a function of its input alone."""
         if self._is_chain:
             return lambda agent_input: _reply_content(self._ask(_chain_input(agent_input, context)))
         ask = self._function_call(context)
@@ -150,7 +150,7 @@ def _context_of(world: World) -> Json:
 
 
 def _way_in(found: Any, spec: str) -> Callable[..., Any]:
-    """The function to call: `invoke` or `ainvoke` of an object that has one, else the thing itself."""
+    """Return the function to call: the object's `invoke` or `ainvoke`, or the object itself."""
     for name in ("invoke", "ainvoke"):
         method = getattr(found, name, None)
         if callable(method):
@@ -171,7 +171,7 @@ def _has_parameter(function: Callable[..., Any], name: str) -> bool:
 
 
 def _chain_input(agent_input: Json, context: Json) -> Json:
-    """Return the argument to invoke a chain with: a mapping as it is, anything else as its `input`."""
+    """Return the argument for `invoke`: a mapping unchanged, anything else as its `input`."""
     chain_input = dict(agent_input) if isinstance(agent_input, dict) else {"input": agent_input}
     if context is None:
         return chain_input
@@ -189,7 +189,7 @@ def _reply_content(result: Any) -> Any:
 
 
 def output_of_chain(result: Any) -> Any:
-    """Return what a chain said: the output, the text or the last message of a mapping; the content of a message."""
+    """Extract the output from a chain's result: its `output`, `text` or last message, or a message's content."""
     if isinstance(result, dict):
         for key in ("output", "text"):
             if key in result:

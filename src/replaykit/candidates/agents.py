@@ -1,4 +1,4 @@
-"""The agent of a configuration as a candidate."""
+"""Build a candidate from the agent of a configuration."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def candidate_of(
     launch_options: LaunchOptions | None = None,
     reuses_workers: bool = False,
 ) -> Candidate:
-    """Return the candidate that runs the project's agent; nothing of it is imported or asked before the first case.
+    """Return the candidate for the project's agent, which is not imported or contacted before the first case.
 
-    `launch_options` are for an agent that is a command, `reuses_workers` for one in Python.
+    `launch_options` apply to a command, and `reuses_workers` to a Python agent.
     """
     agent = project.agent
     if agent is None:
@@ -36,7 +36,7 @@ def candidate_of(
     if agent.type is AgentType.HTTP:
         return _http(project, agent, environment)
     if agent.type is AgentType.COMMAND:
-        from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (each agent brings what it needs)
+        from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (import only what this type of agent needs)
 
         return CommandCandidate(agent.endpoint if agent.words is None else agent.words, launch_options)
     from replaykit.candidates.worker_protocol import WorkerJob  # noqa: PLC0415
@@ -55,8 +55,10 @@ def candidate_of(
 
 
 def default_jobs(project: Project) -> int:
-    """Return how many cases are run at once by default: what the configuration says, else a core each for agents in
-    Python. An HTTP agent that is set back between cases is one thing with one state: it is asked one by one."""
+    """Return the default number of parallel cases: the configured one, or for Python agents one per core.
+
+    An HTTP agent with a reset endpoint has one shared state, so its cases run one at a time.
+    """
     agent = project.agent
     if agent is None or (agent.type is AgentType.HTTP and agent.reset_endpoint is not None):
         return 1

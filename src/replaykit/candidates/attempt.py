@@ -1,4 +1,4 @@
-"""An attempt: one run of a candidate before it is judged, how much of the tape it used, and further runs like it."""
+"""Attempts: one run of a candidate before it is judged, how much of the tape it used, and its repetitions."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from replaykit.model.run import TraceRun
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """A candidate's run, or the reason why there is none."""
+    """A run of a candidate, or the reason why it has none."""
 
     run: TraceRun | None = None
     deviations: tuple[Deviation, ...] = ()
     watched: bool = True
-    """False when the candidate answered its calls itself, and nobody saw whether it followed the tape."""
+    """False if the candidate answered its own calls, so that nothing shows whether it followed the tape."""
     reason: str = ""
-    """Why there is no run."""
+    """The reason why there is no run."""
     evidence: Evidence | None = None
-    """The use of the tape; None where the candidate does not count that itself."""
+    """How much of the tape was used; None if the candidate does not count that itself."""
     uncertain: tuple[str, ...] = ()
-    """Why the order or the moment of something in the run could not be told."""
+    """Reasons why the order or time of something in the run is undecided."""
     isolation: Isolation = NOT_ISOLATED
     keeps_hashes: bool = False
-    """True when all runs of the candidate are in one process, in which `hash` and the order of sets stay the same."""
+    """True if all runs share one process, so that `hash` and the order of sets never vary."""
 
 
 @runtime_checkable
@@ -48,25 +48,28 @@ class Candidate(Protocol):
 
     @property
     def label(self) -> str:
-        """The name of it in a result."""
+        """The candidate's name in results."""
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Run it once; logs and outputs go into the workspace. Does not raise for what the candidate does."""
+        """Run the candidate once, writing logs and outputs to the workspace.
+
+        Never raises because of what the candidate does.
+        """
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A candidate that runs something which can be ended from another thread."""
+    """A candidate whose processes can be ended from another thread."""
 
     def stop(self) -> None:
-        """End whatever is running."""
+        """End everything that is running."""
 
 
 def evidence_of(case: ReplayCase, attempt: Attempt) -> Evidence:
-    """Return the evidence of an attempt, as the case accepts it."""
+    """Return the evidence of an attempt, taking into account what the case accepts."""
     evidence = attempt.evidence
-    if evidence is None:  # of a candidate that does not count
-        from replaykit.candidates.worlds import world_of  # noqa: PLC0415 (reads the fixtures; our own candidates count)
+    if evidence is None:  # the candidate does not count
+        from replaykit.candidates.worlds import world_of  # noqa: PLC0415 (reads the fixtures; built-in candidates count themselves)
 
         evidence = reported_on(world_of(case), attempt.run)
         if attempt.watched and evidence.used:
@@ -77,17 +80,17 @@ def evidence_of(case: ReplayCase, attempt: Attempt) -> Evidence:
 
 
 def served_from(world: World, run: TraceRun | None, deviations: Iterable[Deviation]) -> Evidence:
-    """Return what was used of a tape that ReplayKit served, by the recorded calls it says were not made."""
+    """Return the use of a tape that ReplayKit served, derived from the recorded calls that are reported as unused."""
     unused = sum(deviation.kind == "unused" and deviation.name not in MACHINE for deviation in deviations)
     used = _count_to_be_used(world) - unused
     if used <= 0 and run is not None:
-        struck = sum(bool(call.faults) for call in run.calls)  # answered by a fault, in the place of the tape
+        struck = sum(bool(call.faults) for call in run.calls)  # a fault uses up the answer it replaces
         used = _matched(world, run) + struck
     return _evidence(world, max(used, 0), EvidenceSource.SERVED)
 
 
 def reported_on(world: World, run: TraceRun | None) -> Evidence:
-    """Return what a candidate says it used of a tape: the calls it reports that are on it."""
+    """Return the use of a tape that a candidate reports: how many of its calls are on the tape."""
     return _evidence(world, 0 if run is None else _matched(world, run), EvidenceSource.REPORTED)
 
 
@@ -96,19 +99,21 @@ def _evidence(world: World, used: int, how: EvidenceSource) -> Evidence:
 
 
 def _count_to_be_used(world: World) -> int:
-    """Count the recorded calls that a candidate is to be answered from: not those that were made inside of a tool,
-    which answers for them, none that was refused, and none of the machine."""
+    """Count the recorded calls that a candidate should be served.
+
+    Calls inside a tool are excluded because the tool's own answer covers them, as are refused calls, time and chance.
+    """
     calls = [call for call in world.calls if isinstance(call, Call) and _was_answered(call)]
     tools = {call.seq for call in calls if isinstance(call, ToolCall)}
     return sum(call.parent not in tools and world.mode_of(call) is ToolMode.RECORDED for call in calls)
 
 
 def _matched(world: World, run: TraceRun) -> int:
-    """Count the calls of a run that are on the tape, by name and arguments; by name alone where it goes by order."""
+    """Count the calls of a run that are on the tape, by name and arguments, or by name alone in mode `sequence`."""
     answered_calls = list(filter(_was_answered, run.calls))
     if not answered_calls:
         return 0
-    # Few runs are counted like this, and matching brings in the seam.
+    # Matching imports the seam, and few runs are counted this way.
     from replaykit.handlers.replay.keys import as_pending  # noqa: PLC0415
     from replaykit.handlers.replay.tape import Matcher, Tape  # noqa: PLC0415
 
@@ -120,18 +125,18 @@ def _matched(world: World, run: TraceRun) -> int:
 
 
 def _was_answered(call: Call) -> bool:
-    """True for a call that was not refused by a replay; the machine does not count."""
+    """Return whether a call was answered. Refused calls, and those for time and chance, do not count."""
     is_refused = call.error is not None and call.error.module == ReplayKitError.__module__
     return not is_refused and call.name not in MACHINE
 
 
 class RepeatedRuns:
-    """A candidate's runs in one world; each is made when it is first asked for, with the whole tape."""
+    """Repeated runs of a candidate in one world. Each happens on first access and gets the whole tape."""
 
     def __init__(
         self, case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float, *, ignored: str = ""
     ) -> None:
-        """`ignored`: a kind of deviation that does not count."""
+        """`ignored` is a kind of deviation that does not count."""
         self._case = case
         self._ignored = ignored
         self._candidate = candidate
@@ -141,24 +146,24 @@ class RepeatedRuns:
 
     @property
     def first(self) -> Attempt:
-        """The outcome of the first run."""
+        """The attempt of the first run."""
         return self._attempt(1)
 
     @property
     def more(self) -> tuple[TraceRun, ...]:
-        """The runs after the first that were made."""
+        """The runs made so far, without the first."""
         return tuple(attempt.run for attempt in self._attempts[1:] if attempt.run is not None)
 
     @property
     def uncertain(self) -> tuple[str, ...]:
-        """Why the order or the moment of something could not be told, in any of the runs that were made."""
+        """Reasons why the order or time of something is undecided in any run made so far."""
         reasons: list[str] = []
         for attempt in self._attempts:
             reasons += (*attempt.uncertain, *doubts_in(attempt.deviations))
         return tuple(reasons)
 
     def __call__(self, number: int) -> RepeatedRun:
-        """The run of that number; `CannotTell` when the candidate left none, or the tape could not answer it."""
+        """Return the run with this number; raise `CannotTell` if there is none or the tape could not answer it."""
         attempt = self._attempt(number)
         spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
         if attempt.run is None or spoilt is not None:
@@ -178,12 +183,12 @@ class RepeatedRuns:
             workspace = workspace / f"run-{number}"
             workspace.mkdir()
         refused = refused_in(self._case)
-        if refused:  # data has asked for it, and nobody who may has said yes: the candidate is not run at all
+        if refused:  # a file asked for live calls without anyone's consent: do not run the candidate at all
             return Attempt(reason=refusal_text(refused), deviations=refusals(refused))
         return self._candidate.run(self._case, workspace, self._timeout_s)
 
     def without(self, ignored: str) -> RepeatedRuns:
-        """The same runs, without the deviations of this kind."""
+        """Return the same runs without deviations of one kind."""
         others = copy(self)
         others._ignored = ignored
         others._attempts = list(map(others._without_ignored, self._attempts))

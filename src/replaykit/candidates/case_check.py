@@ -1,4 +1,4 @@
-"""Check a case that was made or upgraded: does it say `reproduced` of the very run it was made of?"""
+"""Check a new or upgraded case: it must judge the run that it was made from as `reproduced`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from replaykit.model.run import RunStatus, TraceRun
 
 
 class CaseCheck(Struct, frozen=True, kw_only=True):
-    """The judgement of a new case on the recorded run, and on the agent where one was run."""
+    """The verdicts of a new case on its recorded run and, if given, on the agent."""
 
     results: tuple[ReplayResult, ...]
     problem: str = ""
-    """Why the case is not ready, in words."""
+    """The reason why the case is not ready."""
 
     @property
     def is_ready(self) -> bool:
-        """True when the failure was reproduced each time."""
+        """Whether the failure was reproduced every time."""
         return not self.problem
 
     @property
     def exit_code(self) -> ExitCode:
-        """The code of `replay --expect reproduced`."""
+        """The exit code, as for `replay --expect reproduced`."""
         return exit_code(self.results, Verdict.REPRODUCED)
 
 
@@ -52,8 +52,8 @@ def check_case(
     dry_run: bool = False,
     consent: Consent = NO_CONSENT,
 ) -> CaseCheck:
-    """Judge the recorded run through the case, then replay the candidate; write what was seen into the proof."""
-    # A recorded run does nothing for real, whatever the case asks for: what it did then is looked up.
+    """Judge the recorded run with the case, then replay the candidate, and write the findings to the proof."""
+    # Allow everything: a recorded run performs nothing, and its live calls are looked up as well.
     recorded = with_take(with_consent(case, EVERYTHING), RECORDED, only=True)
     judged = replay(recorded, RecordedCandidate(run))
     results = [replace(judged, consent=NO_CONSENT)]
@@ -66,7 +66,7 @@ def check_case(
 
 
 def _write_proof(case: ReplayCase, results: list[ReplayResult], *, is_ready: bool) -> None:
-    """Write that the failure was seen, or that the agent did not fail again: nobody is `fixed` on such a tape."""
+    """Record in the proof that the failure was seen, or that the agent did not fail again and so cannot be `fixed`."""
     last = results[-1]
     if is_ready:
         ProofWriter(case).write(red=last.candidate)
@@ -110,7 +110,7 @@ def scaffold(
     force: bool = False,
     redact: bool | None = None,
 ) -> ReplayCase:
-    """The case made from a run, written to the directory `out`.
+    """Turn a run into a case, and write it to the directory `out`.
 
     `source_text` is the trace the run was read from; without it the run log is kept in its place. `remarks` go
     into the notes. When no detector knows the failure, the case's `observed` is empty and the notes say so. The run is
@@ -152,7 +152,7 @@ class Upgraded(Struct, frozen=True, kw_only=True):
 
 
 def upgrade_case(directory: Path, *, dry_run: bool = False) -> Upgraded:
-    """Rewrite the case's files, and prove it red by its source trace if nobody has."""
+    """Rewrite outdated files of a case and, unless it has been proven red, do so with its source trace."""
     files = outdated_files(directory)
     if not dry_run:
         write_files(files)
@@ -164,7 +164,7 @@ def upgrade_case(directory: Path, *, dry_run: bool = False) -> Upgraded:
 
 
 def _prove_red(case: ReplayCase, *, dry_run: bool) -> tuple[bool, str]:
-    """True when a proof was written; else why there is none, which is nothing where there was one before."""
+    """Return whether a proof was written, and otherwise the reason, which is empty if the case already had one."""
     if read_proof(case).red is not None:
         return False, ""
     run = source_run(case) if case.trace_path and case.trace_path.is_file() else None

@@ -1,4 +1,4 @@
-"""Chance that the recording of a case could not hold, and that may have decided what the agent did."""
+"""Randomness that the recording of a case could not control, and that may have decided what the agent did."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ADVICE = {
 
 
 def deciding_chance(case: ReplayCase) -> list[str]:
-    """Return the names of what the agent's own code drew and the recording does not hold."""
+    """Return the sources of randomness that the agent itself used and the recording does not control."""
     return [name for name in case.scenario.not_held if name in _IN_WORDS]
 
 
 def resting_on_chance(case: ReplayCase, verdict: Verdict, other: Verdict) -> str:
-    """Return why a verdict does not stand: the same candidate came to another one with other draws."""
+    """Return why a verdict does not stand: the same candidate got a different one with other random values."""
     name = deciding_chance(case)[0]
     return (
         f"it rests on chance: {_IN_WORDS[name]}, and the candidate is {verdict.value} with some draws "
@@ -39,14 +39,14 @@ def resting_on_chance(case: ReplayCase, verdict: Verdict, other: Verdict) -> str
 
 
 def unmeasurable_time(case: ReplayCase) -> str:
-    """Return why a verdict is in doubt if CPU time may have decided it; empty if the agent never read it."""
+    """Return why a verdict is in doubt because CPU time may have decided it; empty if the agent never read it."""
     if CPU_TIME not in deciding_chance(case):
         return ""
     return f"it may rest on chance: {_IN_WORDS[CPU_TIME]}\n{_ADVICE[CPU_TIME]}"
 
 
 def unchangeable_hashes(case: ReplayCase) -> str:
-    """Return why a verdict on a candidate in one process does not stand; nothing where no hash can have decided."""
+    """Return why hashes put a verdict from a single process in doubt; empty if they cannot have decided it."""
     name = next((name for name in deciding_chance(case) if name in (HASHES, SETS)), "")
     if not name:
         return ""

@@ -1,4 +1,7 @@
-"""A clock: says when the time of a turn is up, turn after turn, in one thread. A timer is a thread for each."""
+"""A clock for the time limit of one replay after another, in a single thread.
+
+`threading.Timer` would start one for each.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +13,35 @@ _NEVER = float("inf")
 
 
 class ReplayClock:
-    """Keeps time for one turn at once."""
+    """Watches one time limit at a time."""
 
-    _now = staticmethod(monotonic)  # an agent that puts something in the place of `time.monotonic` does not get at it
+    _now = staticmethod(monotonic)  # bound here, so that an agent that patches `time.monotonic` does not affect it
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._late: Callable[[], None] | None = None
         self._due = _NEVER
-        self._looks_at = _NEVER  # when the thread wakes up by itself
+        self._looks_at = _NEVER  # when the thread will wake up by itself
         self._stopped = False
 
     def start(self, seconds: float, late: Callable[[], None]) -> None:
-        """A turn begins; `late` is called in the clock's thread when it has not ended so many seconds later."""
+        """Start a time limit. If it is not cancelled within `seconds`, call `late` in the clock's thread."""
         with self._changed:
             self._late, self._due = late, self._now() + seconds
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="replaykit-clock", daemon=True)
                 self._thread.start()
-            elif self._due < self._looks_at:  # hardly ever: turns have about the same time
+            elif self._due < self._looks_at:  # rare, as time limits are usually the same
                 self._changed.notify()
 
     def cancel(self) -> None:
-        """The turn has ended."""
+        """Cancel the current time limit."""
         with self._changed:
             self._late, self._due = None, _NEVER
 
     def stop(self) -> None:
-        """There are no more turns."""
+        """Stop the clock's thread."""
         with self._changed:
             self._stopped = True
             self._changed.notify()

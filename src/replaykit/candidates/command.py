@@ -1,4 +1,4 @@
-"""A command as a candidate: any program, and the runner contract."""
+"""Run a command as a candidate: any program, or one that follows the runner contract."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 
 
 class CommandCandidate:
-    """A program in the case's world: its calls are served, and they are its run. One that keeps the runner contract
-    writes its output to a file as well, and is taken by its word.
+    """A program in a case's world.
 
-    The command is a text as a shell would read it, or a list of words, which need not know of the contract: then what
-    it prints is an answer, even when it made no call.
+    Its calls are served and make up its run. A program that follows the runner contract also writes its output to a
+    file, which is trusted.
+
+    A command given as a string is split like a shell does and expected to follow the contract. A command given as a
+    list of words is any program: what it prints counts as its answer even if it makes no call.
     """
 
     def __init__(self, command: str | Sequence[str], launch_options: LaunchOptions | None = None) -> None:
@@ -84,10 +86,11 @@ class CommandCandidate:
         self, performance: Performance, ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: float
     ) -> Attempt:
         output, log = files.output, workspace / "stdout.log"
-        # An exception alone may well be the runner's own; of a program that is all it did.
+        # Under the runner contract, a lone exception may be the runner's own failure. For any other program it is the
+        # whole run.
         seen = any(self._is_program or not isinstance(event, ErrorEvent) for event in performance.run.events)
         deviations = performance.deviations
-        if not seen and not self._is_program:  # it read the fixtures itself, or needed none
+        if not seen and not self._is_program:  # the runner read the fixtures itself, or needed none
             deviations = tuple(deviation for deviation in deviations if deviation.kind != "unused")
         if ended.timed_out and seen:
             run = performance.like(timed_out_run(timeout_s))
@@ -99,19 +102,19 @@ class CommandCandidate:
         else:
             run = performance.ended(ended.exit_code, log)
         if not output.exists():
-            write_log_output(workspace / OUTPUT_NAME, run, deviations)  # the evidence of what was judged
+            write_log_output(workspace / OUTPUT_NAME, run, deviations)  # the evidence that was judged
         return Attempt(run=run, deviations=deviations, evidence=performance.evidence)
 
     def _answered(self, ended: Ended, log: Path) -> bool:
         return self._is_program and ended.exit_code == 0 and log.stat().st_size > 0
 
     def stop(self) -> None:
-        """End the program wherever it runs."""
+        """End all running programs."""
         self._processes.stop()
 
 
 def _stdin_bytes(case: ReplayCase) -> bytes:
-    """Return what the case puts on the standard input of a program."""
+    """Return the standard input that the case defines."""
     scenario_input = case.scenario.input if case.scenario.stdin else b""
     if isinstance(scenario_input, str):
         return scenario_input.encode("utf-8", "replace")

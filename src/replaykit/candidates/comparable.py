@@ -1,8 +1,8 @@
-"""The parts of a run that are compared with its golden trace: the agent's own calls and states, and how it ended.
+"""Reduce runs to what a golden trace compares: the agent's own calls and states, and how it ended.
 
-Left out are the inside of a call (it does not happen when the call is served), messages, decisions and notes, what is
-not asserted, and the volatile members that `ignore` names. States are taken forward change by change, as they are
-logged: a large state that grows is never read as a whole.
+Left out are events inside a call (they do not happen when it is served), messages, decisions and notes, anything that
+is not asserted, and volatile members named in `ignore`. States are folded change by change as they are logged, so a
+large and growing state is never read as a whole.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from replaykit.model.run import RunStatus, TraceRun
 from replaykit.model.values import ABSENT, Raw, read_members
 
 UNANSWERED = ErrorInfo(type="not recorded")
-"""The outcome of a call that the recording does not hold."""
+"""The outcome of a call that the recording does not contain."""
 
 
 def comparable(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[JsonPath]) -> TraceRun:
-    """The run, with nothing in it that may be different."""
+    """Return the run without anything that is allowed to differ."""
     events = tuple(_own_events(run, asserts, ignore))
     status, output_json, error = RunStatus.SUCCESS, ABSENT, None
     if Aspect.OUTCOME in asserts:
@@ -37,7 +37,7 @@ def comparable(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[Json
 
 
 def by_cause(run: TraceRun) -> TraceRun:
-    """The run with the events of each task and thread together: in which turns they were taken says nothing."""
+    """Group the events of a run by task and thread, because the order in which these take turns is arbitrary."""
     lanes = [_lane(event) for event in run.events]
     if len(set(lanes)) < 2:
         return run
@@ -63,7 +63,7 @@ def _own_events(run: TraceRun, asserts: Collection[Aspect], ignore: Sequence[Jso
 
 
 def _lane(event: AnyEvent) -> str:
-    """The task or thread an event happened in: the part of its path up to the last one that was started."""
+    """Return the task or thread of an event: its path up to the last part that was started."""
     head, mark, tail = event.path.rpartition("/~")
     if mark:
         return f"{head}{mark}{tail.partition('/')[0]}"
@@ -71,7 +71,7 @@ def _lane(event: AnyEvent) -> str:
 
 
 def _apart(events: list[AnyEvent], lanes: list[str]) -> Iterator[AnyEvent]:
-    """The events with each state written as a change from the one before it in the same task or thread."""
+    """Yield the events with each state rewritten as a change from the previous state of the same task or thread."""
     fold, folds = StateFold(), defaultdict[str, StateFold](StateFold)
     for event, lane in zip(events, lanes, strict=True):
         if isinstance(event, State) and event.is_kept:
@@ -92,7 +92,10 @@ def _request(call: Call, ignore: Sequence[JsonPath]) -> AnyEvent:
 
 
 def _ending(run: TraceRun, ignore: Sequence[JsonPath]) -> tuple[Raw, ErrorInfo | None]:
-    """Output and error. A path begins at the output, or at both: `$.output.id`, `$.error.message`."""
+    """Return output and error without ignored paths.
+
+    A path starts at the output, or at both: `$.output.id`, `$.error.message`.
+    """
     output, error = None, None
     if run.output_json:
         output = orjson.loads(bytes(run.output_json))
@@ -108,21 +111,21 @@ def _ending(run: TraceRun, ignore: Sequence[JsonPath]) -> tuple[Raw, ErrorInfo |
 
 
 class _ComparedStates:
-    """The states of one run, one after the other, without the members that are ignored."""
+    """The states of one run in order, without ignored members."""
 
     def __init__(self, ignore: Sequence[JsonPath]) -> None:
         self._paths = [path for path in ignore if path.tool is None]
         self._fold = StateFold()
-        self._whole = any(not path.steps for path in self._paths)  # `$`: nothing of a state is left
-        self._gap = False  # the state before was left out, so that no change leads to the next
+        self._whole = any(not path.steps for path in self._paths)  # `$` ignores the whole state
+        self._gap = False  # a state was skipped, so the next one cannot be a change
 
     def passed(self, event: State) -> None:
-        """Take in a state that is not compared."""
+        """Apply a state that is not compared."""
         self._fold.apply(event)
         self._gap = self._gap or event.is_kept
 
     def masked_state(self, event: State) -> State:
-        """A state that is compared, as it is to be compared."""
+        """Return a state in the form in which it is compared."""
         self._fold.apply(event)
         if not event.is_kept or (not self._paths and not self._gap):
             return event
@@ -132,7 +135,7 @@ class _ComparedStates:
         return replace(event, state_json=text, change=change)
 
     def _change(self, change: Change | None) -> Change | None:
-        """The change without ignored members; None where only the whole state can say it."""
+        """Return the change without ignored members; None if only a complete state can express it."""
         if change is None or any(map(self._reaches, change.cut)) or any(map(self._counts_items, change.add)):
             return None
         return Change(
@@ -143,7 +146,10 @@ class _ComparedStates:
         )
 
     def _text(self) -> bytes:
-        """The state as a whole. Members that no path reaches stay the bytes they are: later changes cut into those."""
+        """Return the complete state.
+
+        Members that no path reaches keep their exact bytes, because later changes cut into them.
+        """
         text = self._fold.text
         if not self._paths:
             return text
@@ -165,13 +171,13 @@ class _ComparedStates:
         return members
 
     def _reaches(self, key: str) -> bool:
-        """True when a path may name this member of the state, or something inside it."""
+        """Return whether a path may refer to this member or to something inside it."""
         return any(path.steps[0].pick is Pick.DEEP or path.steps[0].takes(key) for path in self._paths)
 
     def _removes(self, key: str) -> bool:
         return any(len(path.steps) == 1 and path.steps[0].takes(key) for path in self._paths)
 
     def _counts_items(self, key: str) -> bool:
-        """True when a path names items of this member by their number, which a change does not tell."""
+        """Return whether a path selects items of this member by index, which a change does not contain."""
         two = [path.steps[:2] for path in self._paths if len(path.steps) > 1]
         return any(first.takes(key) and second.pick is Pick.ITEM for first, second in two)

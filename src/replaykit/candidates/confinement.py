@@ -1,7 +1,7 @@
-"""Confinement: a candidate's processes inside a sandbox, and what came of that as part of the result.
+"""Confinement: run a candidate's processes in a sandbox, and report what it stopped.
 
-The level is the highest one that the machine offers and the person who runs the replay has not lowered. Without a
-sandbox, only the guards inside Python and Node stand between a candidate and the world, and the result says so.
+The level is the highest that the machine offers and the user has not lowered. Without a sandbox, only the guards inside
+Python and Node keep a candidate from the outside, and the result says so.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ if TYPE_CHECKING:
     from replaykit.cases.case import ReplayCase
     from replaykit.isolation import Sandbox, Stopped
 
+# Large directories that an agent reads but does not write.
 _NOT_COPIED = (".git", ".replaykit", ".venv", "venv", "node_modules")
-"""Directories of a project that are large, and that an agent reads and does not write."""
 
 
 class Confined:
-    """One run of a candidate, in a sandbox where there is one."""
+    """One run of a candidate, sandboxed if possible."""
 
     def __init__(self, sandbox: Sandbox | None, isolation: Isolation) -> None:
-        """`isolation` is what holds where nothing was started in a sandbox."""
+        """`isolation` applies if nothing is started in a sandbox."""
         self._sandbox = sandbox
         self._isolation = isolation
         self.directory: Path | None = None
-        """The directory that the candidate starts in, if not this one."""
+        """The candidate's working directory, if it differs from this process's."""
         self.temporary: Path | None = None
-        """The directory of the candidate's temporary files, if not the usual one."""
+        """The candidate's directory for temporary files, if it differs from the default."""
         self._is_started = False
         self._earlier: Counter[Stopped] = Counter()
         self._more_earlier = 0
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start the candidate; `options` are those of `subprocess.Popen`."""
+        """Start the candidate. `options` are passed to `subprocess.Popen`."""
         if self._sandbox is None:
             return subprocess.Popen(command, **options)
         variables = {SANDBOX: f"{self._sandbox.level.value}:{os.urandom(8).hex()}"}
         if self.temporary is not None:
             variables["TMPDIR"] = str(self.temporary)
         if self.directory is not None:
+            # Shells and many programs trust PWD more than getcwd().
             variables["PWD"] = str(self.directory)
         options["env"] = {**options["env"], **variables}
         process = self._sandbox.start(command, cwd=self.directory, **options)
@@ -64,12 +65,12 @@ class Confined:
         return process
 
     def let_serve(self, serve_inside: Callable[[Sandbox], None] | None) -> None:
-        """Let somebody serve the candidate in its sandbox, now that it was started."""
+        """Call a function that serves the candidate inside its sandbox. Call this after `start`."""
         if self._sandbox is not None and serve_inside is not None:
             serve_inside(self._sandbox)
 
     def isolation(self, *, lists_written: bool = True) -> Isolation:
-        """Return what holds, what the candidate ran into since this was last asked, and, if listed, what it wrote."""
+        """Return the isolation with what was stopped since the last call and, with `lists_written`, written files."""
         if self._sandbox is None or not self._is_started:
             return self._isolation
         report = self._sandbox.report(lists_written=lists_written)
@@ -82,14 +83,14 @@ class Confined:
         return isolation_of(report._replace(stopped=stopped, more_stopped=more, notes=notes))
 
     def keep_writes(self, directory: Path) -> None:
-        """Copy the files that the candidate wrote in its own layer below a directory."""
+        """Copy the files that the candidate wrote in its own layer to a directory."""
         if self._sandbox is not None and self._is_started:
             self._sandbox.keep_writes(directory)
 
 
 @contextlib.contextmanager
 def confined(case: ReplayCase, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
-    """Give a confinement for one run of a candidate, as `confined_tree` does, and keep what it wrote if asked to."""
+    """Confine one run of a candidate like `confined_tree`, and copy the files it wrote if the user asked for them."""
     consent = case.scenario.consent
     with confined_tree(consent, scratch=scratch, ports=ports) as inside:
         yield inside
@@ -99,13 +100,15 @@ def confined(case: ReplayCase, *, scratch: Sequence[Path] = (), ports: Sequence[
 
 @contextlib.contextmanager
 def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequence[int] = ()) -> Iterator[Confined]:
-    """Give a confinement for one process tree. `scratch` are directories that it really writes to; on `ports` of the
-    loopback interface it is served by this process."""
+    """Confine one process tree.
+
+    It really writes to the directories in `scratch`, and this process serves it on `ports` of the loopback interface.
+    """
     level = level_for(consent)
     if level is None:
         yield Confined(None, without_sandbox(consent))
         return
-    from replaykit.isolation import Level, Policy, Sandbox  # noqa: PLC0415 (for Linux alone)
+    from replaykit.isolation import Level, Policy, Sandbox  # noqa: PLC0415 (Linux only)
 
     with contextlib.ExitStack() as stack:
         places = [place.absolute() for place in scratch]
@@ -129,7 +132,10 @@ def confined_tree(consent: Consent, *, scratch: Sequence[Path] = (), ports: Sequ
 
 
 def boundary_for(consent: Consent) -> tuple[IsolationLevel, tuple[str, ...], tuple[str, ...]] | None:
-    """Return what tells one sandbox from another: its level, and what may be reached from it. None for no sandbox."""
+    """Return what distinguishes one sandbox from another: level, and what is reachable from it.
+
+    None means no sandbox.
+    """
     level = level_for(consent)
     if level is None:
         return None
@@ -137,12 +143,12 @@ def boundary_for(consent: Consent) -> tuple[IsolationLevel, tuple[str, ...], tup
 
 
 def level_for(consent: Consent) -> IsolationLevel | None:
-    """Return the level of the sandbox that a candidate runs in; None for one that runs in none."""
+    """Return the sandbox level of a candidate; None if it runs without one."""
     return sandbox_level(consent.highest_level)
 
 
 def without_sandbox(consent: Consent) -> Isolation:
-    """Return what holds for a candidate that runs in no sandbox, and why it does."""
+    """Return the isolation of a candidate without a sandbox, and why it has none."""
     requested_level = weaker(consent.highest_level, level_of_environment())
     level = weaker(requested_level, IsolationLevel.PROCESS)
     notes: tuple[str, ...] = ()
@@ -157,7 +163,7 @@ def _reasons() -> tuple[str, ...]:
     """Return why this machine offers no sandbox."""
     if sys.platform != "linux":
         return ("only Linux offers sandboxes",)
-    from replaykit.isolation import support  # noqa: PLC0415 (for Linux alone)
+    from replaykit.isolation import support  # noqa: PLC0415 (Linux only)
 
     return support().reasons()
 
@@ -174,16 +180,16 @@ def _temporary_directory() -> Iterator[Path]:
 
 
 def _copied_project(home: Path, writable: Sequence[Path]) -> tuple[Path | None, tuple[str, ...]]:
-    """Copy the project into a directory. Return the copy, to start in, or None with a note where it is too large: the
-    candidate then starts in the project itself, in which it cannot write.
+    """Copy the project below `home`, and return the copy to start in.
 
-    Directories of the project that may really be written (`writable`) are links in the copy.
+    If the project is too large, return None and a note: the candidate then starts in the project itself, where it
+    cannot write. Directories in `writable` become links in the copy.
     """
-    from replaykit.isolation import copy_project  # noqa: PLC0415 (for Linux alone)
+    from replaykit.isolation import copy_project  # noqa: PLC0415 (Linux only)
 
     project = Path.cwd()
     if any(project.is_relative_to(place) for place in writable):
-        return None, ()  # all of it may be written
+        return None, ()  # the whole project may be written
     copy = home / "project" / (project.name or "root")
     try:
         copy_project(project, copy, linked=_NOT_COPIED)
@@ -196,11 +202,11 @@ def _copied_project(home: Path, writable: Sequence[Path]) -> tuple[Path | None, 
 
 
 def _link(copied: Path, place: Path) -> None:
-    """Put a link to a directory into the place of its copy."""
+    """Replace the copy of a directory with a link to the original."""
     import shutil  # noqa: PLC0415 (slow to import, and few candidates may write anywhere)
 
     if copied.resolve() == place.resolve():
-        return  # a directory above it is a link
+        return  # a parent directory is already a link
     if copied.is_dir():
         shutil.rmtree(copied)
     copied.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The words of the person who runs a replay, made a `Consent`. Nothing here is given what a file says."""
+"""Build a `Consent` from what the user who runs a replay typed. Values from files never get here."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SPECIAL = ("/proc", "/sys", "/dev")
 def consent_of(
     live: Iterable[str] = (), connect: Iterable[str] = (), write: Iterable[str | os.PathLike[str]] = ()
 ) -> Consent:
-    """Return what these names, addresses and directories allow; a `UsageError` for one that means nothing.
+    """Return the consent for these names, addresses and directories, or raise `UsageError` for a meaningless one.
 
-    A directory that is not there is made: nothing can be allowed in a place that the replay would have to make itself.
+    Missing directories are created, because a sandbox can only allow writing to an existing place.
     """
     return Consent(
         live=tuple(map(_name, _several(live, "live"))),
@@ -44,7 +44,7 @@ def _name(name: str) -> str:
 def _address(text: str) -> str:
     address = Address.parse(text)
     if not address.port:
-        return text  # a unix socket
+        return text  # a Unix socket
     if "*" in address.host:
         raise UsageError(f"{text!r} names no host", hint="Allow each address by its name: HOST:PORT.")
     host = f"[{address.host}]" if ":" in address.host else address.host

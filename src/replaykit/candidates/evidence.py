@@ -1,4 +1,4 @@
-"""Evidence: what a run of the agent leaves behind, in a directory of its own.
+"""Evidence: the files that a run of the agent leaves, in a directory of its own.
 
 .replaykit/runs/20240312-143200-search-loop/
   result.json  summary.md  runner-output.json  stdout.log  stderr.log
@@ -38,23 +38,24 @@ _SHOWN_CHARS = 500
 
 
 class EvidenceFiles(Struct, frozen=True, kw_only=True):
-    """The directory in which replays and trials leave their files."""
+    """Where replays and trials leave their files."""
 
     root: Path
     of_passed: bool = False
-    """True when those that pass leave them as well."""
+    """True if passing runs leave files, too."""
 
 
 def new_workspace(root: Path, case_id: str) -> Path:
-    """A new directory for one replay, named by time and case."""
+    """Create and return a directory for one replay, named after time and case."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in case_id)
-    name = f"{stamp}-{safe.encode()[:80].decode(errors='ignore')}"  # file systems count bytes
+    name = f"{stamp}-{safe.encode()[:80].decode(errors='ignore')}"  # file systems limit names in bytes
     try:
         make_home(root)
         for number in itertools.count(2):
             directory = root / name
             try:
+                # mkdir is atomic, so two replays of the same second never share a directory.
                 directory.mkdir(mode=0o700)
             except FileExistsError:
                 name = f"{name.removesuffix(f'~{number - 1}')}~{number}"
@@ -68,9 +69,9 @@ def new_workspace(root: Path, case_id: str) -> Path:
 def write_evidence(
     workspace: Path, result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = ()
 ) -> ReplayResult:
-    """Write the result and its summary beside the logs; logs that nobody wrote are there and empty.
+    """Write result and summary beside the logs, and return the result as written: redacted, like all files there.
 
-    Gives the result as it was written: redacted, as all files of the directory are.
+    Missing logs are created empty.
     """
     redactor = file_redactor()
     shown = redacted_result(result, redactor)
@@ -87,7 +88,7 @@ def write_evidence(
 
 
 def _write(file: Path, data: bytes) -> None:
-    """A file of a directory that is new; what a candidate has put there goes, and a link of its is not followed."""
+    """Write a new file. Anything that the candidate put in its place is replaced, without following links."""
     try:
         with file.open("xb") as new:
             new.write(data)
@@ -96,7 +97,7 @@ def _write(file: Path, data: bytes) -> None:
 
 
 def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayResult:
-    """A result as it may be written, and told."""
+    """Return the redacted result, safe to write and to print."""
     rest = replace(result, run=None, more=())
     if result.run is None:
         shown, more = clean_with_runs(rest, result.more, redactor)
@@ -106,7 +107,7 @@ def redacted_result(result: ReplayResult, redactor: Redactor | None) -> ReplayRe
 
 
 def summary(result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = ()) -> str:
-    """A run of the agent in Markdown, for people: what it was asked, and in `remarks` what it was tried with."""
+    """Describe a run in Markdown: what the agent was asked, what it did, and in `remarks` under which conditions."""
     lines = [f"# {visible(result.case_id)}: {_word(result)}", "", f"- candidate: `{result.candidate}`"]
     if not result.trial:
         reproduced = {True: "yes", False: "no", None: "cannot tell"}[result.reproduced]
@@ -132,13 +133,13 @@ def summary(result: ReplayResult, scenario_input: Raw, remarks: Sequence[str] = 
         lines += ["", "## Off the tape", ""]
         lines += [f"- {deviation.kind}: {deviation.text}" for deviation in result.deviations]
     lines += _isolation(result.isolation)
-    # Each line begins with a word of ours, so nothing in it can end the block.
+    # Each line starts with a fixed word, so that no value can close the code block.
     lines += ["", "## What happened", "", "```text", f"asked     {_shown(scenario_input)}", *_story(result.run), "```"]
     return visible_lines("\n".join(lines) + "\n")
 
 
 def _word(result: ReplayResult) -> str:
-    """The verdict; of a trial, which knows of no failure that could be fixed, whether it passed."""
+    """Return the verdict, or for a trial, which has no failure to fix, whether it passed."""
     if result.trial and result.verdict in _TRIAL_WORDS:
         return _TRIAL_WORDS[result.verdict]
     return result.verdict.value
@@ -152,7 +153,7 @@ def _semantic(check: SemanticCheck) -> str:
 
 
 def _isolation(isolation: Isolation) -> list[str]:
-    """Return what the candidate was kept from, and what it wrote that was discarded."""
+    """Return what the isolation stopped, and which written files were discarded."""
     lines = [f"- {note}" for note in isolation.notes]
     for access in isolation.stopped:
         lines.append(
@@ -179,7 +180,7 @@ def _section(title: str, findings: tuple[Finding, ...]) -> list[str]:
 
 
 def _story(run: TraceRun | None) -> Iterator[str]:
-    """Each call with its answer and the faults that struck it, and how it ended."""
+    """Yield each call with its answer and faults, and how the run ended."""
     if run is None:
         yield "ended     without a run"
         return
@@ -215,5 +216,5 @@ def _shown(value: Raw) -> str:
 
 
 def _line(text: str) -> str:
-    """A text on one line, cut; nothing in it is obeyed by a terminal."""
+    """Return a text on one line, shortened, and with control characters escaped."""
     return cut(visible(" ".join(text[: 4 * _SHOWN_CHARS].split())), _SHOWN_CHARS)

@@ -1,6 +1,6 @@
-"""Replay a golden trace: the agent runs again in the recorded world, and must do what it did.
+"""Replay a golden trace: the agent runs again in the recorded world and must behave as recorded.
 
-One comparison with the recording answers three questions: the calls, the states, the outcome.
+One comparison with the recording covers calls, states and outcome.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from replaykit.terminal import visible
 from replaykit.travel.compare import compare
 from replaykit.travel.compare_result import Comparison, DivergenceKind, EntryKind, FirstDivergence
 
-_STOPPED = LEFT_THE_TAPE | SPOILT  # what got no answer, or not the recorded one
-_DIFFERENCES = 5  # shown of the first divergence
+_STOPPED = LEFT_THE_TAPE | SPOILT  # calls without the recorded answer
+_DIFFERENCES = 5  # number of differences shown at the first divergence
 
 
 class GoldenResult(Struct, frozen=True, kw_only=True):
@@ -41,26 +41,26 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
 
     golden: Golden
     run: TraceRun
-    """The run of the agent."""
+    """The agent's run."""
     comparison: Comparison
-    """The recording and this run, without what may be different."""
+    """The recording and this run, without what may differ."""
     failed: tuple[Aspect, ...] = ()
-    """The aspects that the golden trace asserts and that do not hold."""
+    """The asserted aspects that differ."""
     first: FirstDivergence | None = None
-    """The earliest place where the run is not the recording."""
+    """The first difference."""
     stopped: tuple[Deviation, ...] = ()
-    """Calls that the recording does not answer, and connections that no call accounts for."""
+    """Calls without a recorded answer, and connections that belong to no call."""
     served: Mapping[int, Call] = {}
-    """The recorded call behind each call that was answered from the recording, by its number in the run."""
+    """The recorded call that answered each call, by the call's number in this run."""
 
     @property
     def passed(self) -> bool:
-        """True when everything asserted holds, and the recording answered every call."""
+        """True if every asserted aspect matches and the recording answered every call."""
         return not self.failed
 
     @property
     def text(self) -> str:
-        """The first divergence in a few lines, or that there is none."""
+        """A few lines about the first divergence, or a statement that there is none."""
         name = self.golden.name
         if self.passed:
             return visible(f"golden trace {name}: the same {', '.join(self.golden.asserts)}")
@@ -88,7 +88,7 @@ class GoldenResult(Struct, frozen=True, kw_only=True):
 def check_golden(
     golden: Golden | str | os.PathLike[str], agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
 ) -> GoldenResult:
-    """Run the agent in the world of a golden trace: `assert result.passed, result.text`.
+    """Run an agent against a golden trace: `assert result.passed, result.text`.
 
     `allow_connect` names addresses (`HOST:PORT`) that it may reach; nothing else is done for real.
 
@@ -100,10 +100,10 @@ def check_golden(
 
 
 def _addresses(allow_connect: Sequence[str]) -> Sequence[str]:
-    """Return the addresses that may be reached, checked."""
+    """Return the validated addresses."""
     if not allow_connect:
         return ()
-    from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (brings in the isolation; few need it)
+    from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (imports the isolation; few tests need it)
 
     return consent_of(connect=allow_connect).connect
 
@@ -111,7 +111,7 @@ def _addresses(allow_connect: Sequence[str]) -> Sequence[str]:
 def replay_golden(
     golden: Golden, agent: Callable[..., Any], *, live: Sequence[str] = (), connect: Sequence[str] = ()
 ) -> GoldenResult:
-    """As `check_golden`; tools named in `live` are called for real where the recording has no answer."""
+    """Run the agent as `check_golden` does, but really call the tools in `live` where the recording has no answer."""
     rules = MatchRules(
         ignore=golden.ignore,
         on_miss=OnMiss.LIVE if live else OnMiss.ERROR,
@@ -130,7 +130,7 @@ def replay_golden(
     comparison, first, failed = _judged(golden, run)
     deviations = call.replayer.deviations
     if not failed and any(deviation.kind in {*_STOPPED, "live"} for deviation in deviations):
-        failed = golden.asserts  # what an agent does after an answer that nobody recorded says nothing
+        failed = golden.asserts  # behaviour after an unrecorded answer says nothing
     return GoldenResult(
         golden=golden,
         run=run,
@@ -148,7 +148,7 @@ def _judged(golden: Golden, run: TraceRun) -> tuple[Comparison, FirstDivergence 
         recorded, now = runs_alike(golden.run, run)
         recorded, now = comparable(recorded, golden.asserts, ignore), comparable(now, golden.asserts, ignore)
         comparison, first = _compared(recorded, now)
-    except (ValueError, KeyError) as error:  # changes that were edited by hand, and fold to no JSON on the way
+    except (ValueError, KeyError) as error:  # hand-edited changes may not fold to valid JSON
         raise UsageError(f"the states of golden trace {golden.name!r} cannot be read: {error}") from None
     unkept = _unkept(recorded, now)
     holds = {
@@ -162,7 +162,7 @@ def _judged(golden: Golden, run: TraceRun) -> tuple[Comparison, FirstDivergence 
 
 
 def _compared(recorded: TraceRun, now: TraceRun) -> tuple[Comparison, FirstDivergence | None]:
-    """One comparison: of the runs as they were logged, or else with the turns of tasks and threads taken out."""
+    """Compare the runs as logged; if they differ, also compare them independently of task and thread scheduling."""
     logged = compare(recorded, now)
     if logged.identical:
         return logged, None
@@ -172,7 +172,10 @@ def _compared(recorded: TraceRun, now: TraceRun) -> tuple[Comparison, FirstDiver
 
 
 def _unkept(recorded: TraceRun, now: TraceRun) -> FirstDivergence | None:
-    """The first state, where only one of the runs keeps any: a comparison of two agents passes over that."""
+    """Return the first state if only one run has states.
+
+    Comparing two agents ignores that difference, a golden trace must not.
+    """
     a, b = _first_state(recorded), _first_state(now)
     divergence = partial(FirstDivergence, kind=DivergenceKind.STATE, event="state")
     if a is not None and b is None:
@@ -187,7 +190,7 @@ def _first_state(run: TraceRun) -> State | None:
 
 
 def accepted(result: GoldenResult) -> Golden:
-    """The golden trace with the run as it happened; a Divergence where a call got no answer that could be kept."""
+    """Return the golden trace with the new run, or raise `Divergence` if a call has no answer to record."""
     if result.stopped:
         first = result.stopped[0]
         what = f"there is no answer to record for `{first.name}`: " if first.name else ""
@@ -196,15 +199,15 @@ def accepted(result: GoldenResult) -> Golden:
 
 
 class GoldenUpdate(Struct, frozen=True, kw_only=True):
-    """The outcome of running the agent for a new golden trace."""
+    """The result of running the agent for a new golden trace."""
 
     file: Path
     before: GoldenResult
-    """The agent against the golden trace as it was."""
+    """The comparison with the old golden trace."""
     after: GoldenResult | None = None
-    """The agent against the new one; None where the old one stands."""
+    """The comparison with the new one; None if the old one stays."""
     problem: str = ""
-    """Why there is no new one though the agent does something else."""
+    """The reason why the golden trace could not be updated."""
 
     @property
     def passed(self) -> bool:
@@ -220,9 +223,9 @@ def update_golden(
     allow_connect: Sequence[str] = (),
     dry_run: bool = False,
 ) -> GoldenUpdate:
-    """Run the agent, and write what it does as the new golden trace if that differs from the one in the file.
+    """Run the agent, and rewrite the golden trace if its behaviour changed.
 
-    Tools and models named in `live` are called for real where the recording has no answer.
+    Tools and models in `live` are really called where the recording has no answer.
     """
     before = replay_golden(read_golden(file), agent, live=live, connect=_addresses(allow_connect))
     if before.passed or dry_run:
@@ -237,14 +240,14 @@ def update_golden(
 def write_accepted(
     file: Path, result: GoldenResult, agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
 ) -> GoldenResult:
-    """Write the golden trace with the run as it happened; return how the agent does against that."""
+    """Write a new golden trace from the result, and return the agent's comparison with it."""
     golden = accepted(result)
     write_golden(file, golden)
     return check_golden(golden, agent, allow_connect=allow_connect)
 
 
 def as_happened(result: GoldenResult) -> TraceRun:
-    """Return what the agent did, as a run log of its own that goes back to the recorded one."""
+    """Return the agent's run as a log that replaces the recorded one."""
     recorded, now = result.golden.run, result.run
     events = tuple(_merged(result))
     return replace(
@@ -264,10 +267,10 @@ def as_happened(result: GoldenResult) -> TraceRun:
 
 
 def _merged(result: GoldenResult) -> Iterator[AnyEvent]:
-    """Every event of the run, the inside of served calls behind them, numbered afresh."""
+    """Yield all events of the run, renumbered, with the recorded events inside each served call after it."""
     inside: dict[int | None, list[AnyEvent]] = defaultdict(list)
     for event in result.golden.run.events:
-        if not isinstance(event, State):  # the states of this run lead from one to the next
+        if not isinstance(event, State):  # states are changes from one to the next, so only this run's own ones fit
             inside[event.parent].append(event)
     times = _Times(result.golden.run)
     numbers: dict[int | None, int | None] = {None: None}
@@ -299,7 +302,7 @@ def _as_recorded(known: Call, event: AnyEvent) -> AnyEvent:
 
 
 class _Times:
-    """When things happened in the recording: for whatever did not change, and for what came after it."""
+    """Times from the recording, for unchanged events and those that follow them."""
 
     def __init__(self, recorded: TraceRun) -> None:
         self.last = recorded.started_at
@@ -309,7 +312,7 @@ class _Times:
                 self._known[self._sort(event)].append(event.at)
 
     def as_golden(self, event: AnyEvent) -> AnyEvent:
-        """The event, with the time of the recorded one of its sort whose turn it is, or of what came before it."""
+        """Return the event with the time of its next recorded counterpart, or of the preceding event."""
         times = self._known[self._sort(event)]
         self.last = times.pop() if times else self.last
         return replace(event, at=self.last)

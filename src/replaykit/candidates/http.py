@@ -1,7 +1,7 @@
-"""An HTTP endpoint as a candidate: the case goes in as JSON, the runner output comes back as JSON.
+"""Run an HTTP endpoint as a candidate: it gets the case as JSON and returns the runner output as JSON.
 
-The tools of such an agent live in its own process. One with `replaykit.middleware` is handed the tape. To any other the
-request carries the recorded answers, and whether it used them is not known: the result says so.
+The tools of such an agent run in its own process. With `replaykit.middleware`, it receives the tape. Without, the
+request carries the recorded answers; whether the agent uses them is unknown, and the result says so.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HttpCandidate:
         self._tapes = TapeClient(url)
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Post the case once; inside of its tape, where there is one and the agent takes it."""
+        """Post the case once, inside its tape if the agent accepts one."""
         world = world_of(case)
         calls = [call for call in world.calls if isinstance(call, Call)]
         taped = bool(calls) and self._tapes.look(timeout_s).takes_tapes
@@ -87,7 +87,7 @@ class HttpCandidate:
         return attempt
 
     def _with_log(self, attempt: Attempt, log: TapeLog, timeout_s: float) -> Attempt:
-        """Return the attempt as the agent's middleware saw it, instead of as the agent says itself."""
+        """Return the attempt with the calls that the middleware saw, instead of those that the agent reports."""
         if attempt.run is None:
             return attempt
         if not log.runs:

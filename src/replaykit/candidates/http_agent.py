@@ -1,9 +1,9 @@
-"""An agent behind HTTP, as a configuration describes it.
+"""Run an HTTP agent as a configuration describes it.
 
-Its tools live in its own process. With `replaykit.middleware` around the application they are answered from the
-session's tape there, and its run log comes back. Without it the replay is refused where the session holds answers of
-tools, unless the configuration says `tools: live` and the person who runs it allows anything live (`--live '*'`); then
-the result says that nothing was held still.
+Its tools run in its own process. With `replaykit.middleware` around the application, they are answered from the
+session's tape there, and the run log is returned. Without it, a replay of a session with tool answers is refused,
+unless the configuration says `tools: live` and the user allows all live calls (`--live '*'`). The result then says that
+nothing was frozen.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PROBE_S = 10.0
 
 
 class AgentAddress(Struct, frozen=True, kw_only=True):
-    """The address of an agent, with the variables of the environment filled in."""
+    """The address of an agent, with environment variables expanded."""
 
     endpoint: Expanded
     headers: tuple[tuple[str, Expanded], ...] = ()
@@ -60,10 +60,10 @@ class AgentAddress(Struct, frozen=True, kw_only=True):
 
 
 class HttpAgent:
-    """An agent behind a URL, asked as its configuration says."""
+    """An agent behind a URL, called as its configuration says."""
 
     def __init__(self, agent: AgentConfig, address: AgentAddress) -> None:
-        self.label = agent.endpoint  # as it is written: variables may hold secrets
+        self.label = agent.endpoint  # unexpanded, because variables may hold secrets
         self._agent = agent
         self._address = address
         self._url = _checked(address.endpoint)
@@ -73,7 +73,7 @@ class HttpAgent:
         self._looked = Looked(takes_tapes=False)
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Ask the agent once, inside of the case's tape where it takes one."""
+        """Call the agent once, inside the case's tape if it accepts one."""
         try:
             request = self._request(case)
         except NoSuchField as error:
@@ -83,7 +83,8 @@ class HttpAgent:
         world = world_of(case)
         looked = self._look(timeout_s)
         if not looked.takes_tapes:
-            # In a world that is live anyway it is asked; whoever put the faults there sees that none has struck.
+            # In a world that is live anyway, call the agent; the caller that configured the faults sees that none
+            # occurred.
             held = world.tools.get(EVERY_TOOL) is not ToolMode.LIVE
             if held and world.chaos is not None and world.chaos.of_calls:
                 return Attempt(reason=f"{self.label} takes no tape: faults cannot reach its tools and models\n{_WRAP}")
@@ -171,12 +172,12 @@ class HttpAgent:
 
     def _look(self, timeout_s: float) -> Looked:
         with self._lock:
-            if not self._looked.takes_tapes:  # an agent may still be starting: only a yes is remembered
+            if not self._looked.takes_tapes:  # cache only a positive answer, because the agent may still be starting
                 self._looked = self._tapes.look(min(timeout_s, _PROBE_S), retries=self._agent.retries)
             return self._looked
 
     def _reset(self, timeout_s: float) -> str:
-        """Set the agent back; gives why that could not be done."""
+        """Reset the agent; return the reason if that fails."""
         reset = self._address.reset
         if reset is None:
             return ""
@@ -188,13 +189,13 @@ class HttpAgent:
         return self._shown(f"the agent could not be reset: {self._agent.reset_endpoint} {why}\n{hint}")
 
     def _shown(self, text: str) -> str:
-        """A text for people, without what the environment gave."""
+        """Return a text for people, without expanded values."""
         for part in (self._address.endpoint, self._address.reset, *(value for _, value in self._address.headers)):
             text = part.hide(text) if part is not None else text
         return text
 
     def _hidden(self, body: bytes) -> bytes:
-        """An answer without the secrets of the request's headers, if the agent says them back."""
+        """Return a response without the secrets of the request's headers, in case the agent echoes them."""
         text = body.decode("utf-8", "surrogateescape")
         for _, value in self._address.headers:
             text = value.hide(text)
@@ -258,12 +259,12 @@ OUTPUT_KEYS = (
     "message",
     "final_output",
 )
-"""The places where an output is looked for when no `response_path` says it, in this order."""
+"""The keys that may hold the output if no `response_path` is set, in order of preference."""
 _SHOWN_CHARS = 500
 
 
 class AgentReply(Struct, frozen=True, kw_only=True):
-    """An output, an error, or the reason why neither can be told."""
+    """An output, an error, or the reason why there is neither."""
 
     output: Json = None
     error: ErrorInfo | None = None
@@ -271,7 +272,10 @@ class AgentReply(Struct, frozen=True, kw_only=True):
 
 
 def read_agent_reply(answer: HttpAnswer, path: str | None) -> AgentReply:
-    """Return what an answer says. 5xx is the agent's failure; any other status but 2xx is a request that went wrong."""
+    """Read an agent's response.
+
+    A 5xx status is the agent's failure; any other status outside 2xx is a failed request.
+    """
     status = answer.status or 0
     text = sayable(answer.body.decode("utf-8", "replace"))
     if status >= 500:
@@ -312,7 +316,7 @@ _NEXT = {
 
 
 def _no_json(text: str, why: str, content_type: str, path: str | None) -> AgentReply:
-    """A plain text is an output, whatever it is called. A page for browsers is no answer, nor is broken JSON."""
+    """Treat plain text as output, whatever its content type; reject HTML pages and broken JSON."""
     if text.lstrip()[:15].lower().startswith(_PAGE):
         return AgentReply(reason=f"answered with a page of HTML: {text.lstrip()[:80]}\n{_ADDRESS}")
     if path is not None:
@@ -345,7 +349,7 @@ def _output_at(value: Json, path: str) -> AgentReply:
 
 
 def _failure(value: Json, path: str) -> ErrorInfo | None:
-    """Return the failure that the agent reports, in a member that is not itself the output."""
+    """Return the failure that the agent reports in a member that is not itself the output."""
     if not isinstance(value, dict):
         return None
     fields = {

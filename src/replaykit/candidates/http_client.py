@@ -1,4 +1,4 @@
-"""Ask over HTTP: one request, one answer, within a time that holds."""
+"""HTTP client: one request and one response within a hard time limit."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from replaykit.model.values import sayable
 from replaykit.seam.foreign_threads import apart
 
 T = TypeVar("T")
-_PAUSE_S = 0.1  # before a connection that failed is tried again; each pause is twice as long as the one before
+_PAUSE_S = 0.1  # pause before the first retry; it doubles with each further one
 _LONGEST_PAUSE_S = 2.0
 _PIECE = 1 << 16
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """A request."""
+    """An HTTP request."""
 
     method: str
     url: str
@@ -53,22 +53,22 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class HttpAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to a request; without a status there was none, and `why` says so in words."""
+    """The response to a request. Without a status, there was none, and `why` says so."""
 
     status: int | None = None
     body: bytes = b""
     content_type: str = ""
     location: str = ""
-    """The address that it redirects to; nobody goes there."""
+    """The redirect target, which is not followed."""
     retry_after: str = ""
-    """When to ask again, as the server says it."""
+    """The server's `Retry-After` header."""
     why: str = ""
     timed_out: bool = False
     never_connected: bool = False
 
 
 def check_url(url: str, shown: str) -> None:
-    """Raise a `UsageError` for a text that is not the address of an agent; it is shown without its secrets."""
+    """Raise `UsageError` unless a text is an HTTP address. `shown` is the text without secrets."""
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -79,7 +79,7 @@ def check_url(url: str, shown: str) -> None:
 
 
 def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> HttpAnswer:
-    """The answer to a request. A connection that was never made is tried again, if that is asked for."""
+    """Send a request and return the response. Failed connections are retried up to `retries` times."""
     ends = time.monotonic() + timeout_s
     for attempt in range(retries + 1):
         left = ends - time.monotonic()
@@ -96,7 +96,7 @@ def ask(request: Ask, timeout_s: float, *, retries: int = 0) -> HttpAnswer:
 
 
 def in_time(timeout_s: float) -> str:
-    """Why there is no answer when the time was up."""
+    """Return the message for a timeout."""
     return f"gave no answer within {timeout_s:g} s"
 
 
@@ -106,7 +106,7 @@ def _once(request: Ask, timeout_s: float) -> HttpAnswer:
         outgoing = urllib.request.Request(
             request.url, data=request.body, headers=dict(request.headers), method=request.method
         )
-        with apart(), _opener(request.url).open(outgoing, timeout=timeout_s) as reply:  # a run may be under way here
+        with apart(), _opener(request.url).open(outgoing, timeout=timeout_s) as reply:  # outside of any run here
             return _read(reply.status, reply, ends)
     except urllib.error.HTTPError as error:
         with error:
@@ -116,20 +116,22 @@ def _once(request: Ask, timeout_s: float) -> HttpAnswer:
     except urllib.error.URLError as error:
         if isinstance(error.reason, TimeoutError):
             return HttpAnswer(timed_out=True)
+        # The agent cannot have seen this request, so sending it again is safe.
         refused = isinstance(error.reason, ConnectionRefusedError | socket.gaierror)
         return HttpAnswer(why=f"cannot be reached: {error.reason}", never_connected=refused)
     except (http.client.InvalidURL, ValueError):
         return HttpAnswer(
             why="cannot be called: its address or a header contains characters that cannot be sent"
-        )  # the error itself would show the address
+        )  # without the original error, which would show the address
     except (OSError, http.client.HTTPException) as error:
         return HttpAnswer(why=f"broke off: {error!r}")
 
 
 def _read(status: int, reply: Any, ends: float) -> HttpAnswer:
-    """The answer's body. One that drips is left when the time is up: nobody waits for it any more."""
+    """Read the response body, giving up on a slow one when the time is up."""
     pieces: list[bytes] = []
     room = MAX_OUTPUT_BYTES + 1
+    # `read1` returns what has arrived, while `read` would block until the piece is full.
     while room > 0 and (piece := reply.read1(min(room, _PIECE))):
         if time.monotonic() > ends:
             return HttpAnswer(timed_out=True)
@@ -138,7 +140,7 @@ def _read(status: int, reply: Any, ends: float) -> HttpAnswer:
     if room <= 0:
         return HttpAnswer(why=f"answered with more than {MAX_OUTPUT_BYTES:,} bytes")
     body = b"".join(pieces)
-    if reply.length:  # `read` says so by itself, `read1` does not
+    if reply.length:  # `read` raises this error itself, `read1` does not
         raise http.client.IncompleteRead(body, reply.length)
     names = ("content-type", "location", "retry-after")
     header_fields = {name.replace("-", "_"): reply.headers.get(name, "") for name in names}
@@ -146,20 +148,20 @@ def _read(status: int, reply: Any, ends: float) -> HttpAnswer:
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
-    """Follows nobody elsewhere: the headers may hold secrets."""
+    """Never follows redirects, because the headers may hold secrets."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    """A way to the address; to this machine never through a proxy."""
+    """Return an opener for the address, which bypasses proxies for this machine."""
     parts = urlsplit(url)
     if not _is_here(parts.hostname or ""):
         return urllib.request.build_opener(_Stay())
     if parts.scheme == "https":
         return urllib.request.build_opener(_Stay(), urllib.request.ProxyHandler({}))
-    # Without TLS: since Python 3.12, `build_opener` loads the certificates of the machine. That takes 80 ms a request.
+    # Leave TLS out: since Python 3.12, `build_opener` loads the machine's certificates, which takes 80 ms per request.
     plain = (urllib.request.HTTPHandler, urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPErrorProcessor)
     opener = urllib.request.OpenerDirector()
     for handler in (*(kind() for kind in plain), _Stay()):
@@ -175,15 +177,16 @@ def _is_here(host: str) -> bool:
 
 
 def _within(timeout_s: float, action: Callable[[], T]) -> T | None:
-    """The action's result, or None when it is not there in time: a socket's own timeout is for each read."""
+    """Run an action and return its result, or None after a timeout. A socket's own timeout only limits each read."""
     results: queue.SimpleQueue[T | BaseException] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             results.put(action())
-        except Exception as error:  # noqa: BLE001 (told to whoever waits)
+        except Exception as error:  # noqa: BLE001 (re-raised in the waiting thread)
             results.put(error)
 
+    # A daemon, so that a read that never returns does not keep this process alive.
     threading.Thread(target=work, daemon=True).start()
     try:
         found = results.get(timeout=timeout_s)
@@ -196,36 +199,36 @@ def _within(timeout_s: float, action: Callable[[], T]) -> T | None:
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 UNWATCHED = "unwatched"
-"""The deviation of a run whose tools nobody answered or watched."""
-MOST_TRIES = 1000  # to meet one process among several, as long as there is time
-_LOOK_PAUSE_S = 0.02  # between two looks at an agent that has answered, and is still at work
+"""The deviation of a run whose tools were neither served nor watched."""
+MOST_TRIES = 1000  # attempts to reach one of several processes, time permitting
+_LOOK_PAUSE_S = 0.02  # pause between polls of an agent that has responded but is still working
 
 
 class TapeRefused(ReplayKitError):
-    """The agent has the middleware, and does not take the tape."""
+    """The agent has the middleware but does not accept the tape."""
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True):
-    """A tape that was handed over."""
+    """A tape that an agent has accepted."""
 
     tape: str
     process: str
-    """The process that has it."""
+    """The process that holds the tape."""
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a look at an agent."""
+    """The result of probing an agent."""
 
     takes_tapes: bool
     nobody: str = ""
-    """Why there was no answer at all."""
+    """The reason why there was no response at all."""
 
 
 class TapeClient:
-    """Speaks with the middleware of the agent at an address, where it has one."""
+    """A client for the middleware of an agent, if it has one."""
 
     def __init__(self, url: str, headers: Headers = (), environment: Mapping[str, str] = os.environ) -> None:
-        """`headers` go with every request, since whoever guards the agent guards its tapes."""
+        """`headers` are sent with every request, because whatever protects the agent also protects its tapes."""
         parts = urlsplit(url)
         self._root = urlunsplit((parts.scheme, parts.netloc, TAPE_PATH, "", ""))
         token = environment.get(TOKEN_VARIABLE)
@@ -233,12 +236,12 @@ class TapeClient:
         self._headers = tuple(pair for pair in headers if pair[0].lower() != "content-type")
 
     def look(self, timeout_s: float, *, retries: int = 0) -> Looked:
-        """Look whether the agent answers for tapes. One without the middleware is asked, and told, nothing."""
+        """Check whether the agent accepts tapes. An agent without the middleware only gets a GET request."""
         answer = ask(Ask(method="GET", url=self._root, headers=self._headers), timeout_s, retries=retries)
         return Looked(takes_tapes=_tape_error(answer) is not None, nobody=answer.why if answer.status is None else "")
 
     def offer(self, world: World, timeout_s: float) -> Handed:
-        """Hand the world over."""
+        """Send the world to the agent."""
         answer = self._ask("POST", "", timeout_s, msgspec.json.encode(TapeOffer(world=world)))
         if answer.status != 200:
             raise TapeRefused(_why(answer))
@@ -249,13 +252,16 @@ class TapeClient:
         return Handed(tape=taken.tape, process=taken.process)
 
     def ask_within(self, handed: Handed, request: Ask, timeout_s: float, *, retries: int = 0) -> HttpAnswer:
-        """The answer to a request that is served inside of the tape."""
+        """Send a request that is served inside the tape, and return the response."""
         headers = (*request.headers, (TAPE_HEADER, handed.tape), *self._token)
         inside = replace(request, headers=headers)
         return _met(handed, timeout_s, lambda left: ask(inside, left, retries=retries))
 
     def log(self, handed: Handed, timeout_s: float, *, work_s: float = 0.0) -> TapeLog:
-        """Return what the agent did in the tape, which it forgets then. Waits as long as that for an agent at work."""
+        """Return what the agent did inside the tape and make it forget the tape.
+
+        Wait up to `work_s` if it is still working.
+        """
         ends = time.monotonic() + work_s
         while True:
             log = self._log(handed, timeout_s)
@@ -278,7 +284,7 @@ class TapeClient:
 
 
 def _met(handed: Handed, timeout_s: float, once: Callable[[float], HttpAnswer]) -> HttpAnswer:
-    """The answer of the process that has the tape; `TapeRefused` when only others answer."""
+    """Repeat a request until it reaches the process with the tape; raise `TapeRefused` if only others respond."""
     others: set[str] = set()
     ends, tries = time.monotonic() + timeout_s, 0
     while tries < MOST_TRIES and (not others or time.monotonic() < ends):
@@ -298,7 +304,7 @@ _ONE_PROCESS = "Run it as one process: uvicorn --workers 1, gunicorn --workers 1
 
 
 def refusal_of(answer: HttpAnswer) -> str:
-    """Return the middleware's objection to a request that should be served in a tape; nothing when it has none."""
+    """Return the middleware's reason for refusing a request inside a tape; empty if there is none."""
     if answer.status is not None and answer.status >= 400:
         error = _tape_error(answer)
     else:

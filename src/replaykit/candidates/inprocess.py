@@ -1,8 +1,7 @@
-"""Candidates in this process: a Python callable, and a recorded run that makes its own calls once more.
+"""Candidates in this process: a Python callable, and a recorded run that repeats its calls.
 
-The recorded run needs no agent. Whatever a replay relies on is exercised on the way: the fixtures as they were written,
-redaction, matching, and the signatures. A case whose own recording does not reproduce the failure cannot tell anything
-about an agent.
+The recorded run needs no agent, yet exercises everything that a replay relies on: fixtures, redaction, matching and
+signatures. If a case does not reproduce the failure for its own recording, it says nothing about an agent.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from replaykit.seam.scope import Outcome, RunSession, Scope, pending_call
 
 
 class CallableCandidate:
-    """An agent function that is called here and now."""
+    """An agent function, called in this process."""
 
     def __init__(self, agent: Callable[..., Any], *, calls: Iterable[Call] | None = None) -> None:
         self.label = getattr(agent, "__qualname__", type(agent).__qualname__)
@@ -56,15 +55,15 @@ class CallableCandidate:
 
 
 class RecordedCandidate:
-    """A recorded run, acting as the agent that made it."""
+    """A recorded run that acts as the agent that made it."""
 
     label = RECORDED_RUN
 
     def __init__(self, run: TraceRun) -> None:
-        self._run = as_it_ended(run)  # signatures are of what the agent did, not of the label that called it a failure
+        self._run = as_it_ended(run)  # signatures match what the agent did, not a label that called it a failure
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Make the recorded calls in the case's world; the end is the recorded one."""
+        """Repeat the recorded calls in the case's world, with the recorded ending."""
         calls = list(calls_of(case, held=large_values(self._run.events)))
         world = world_of(case, calls)
         replayer = AgentCall(world).replayer
@@ -77,8 +76,9 @@ class RecordedCandidate:
         for event in self._run.events:
             if not isinstance(event, Call):
                 replayer.keep(event)
-            elif event.parent not in tools:  # the others do not happen where the tool around them is served
-                # Fixtures are canonical, so what is in them as it is need not be sorted: a conversation takes its time.
+            elif event.parent not in tools:  # calls inside a tool do not happen when the tool is served
+                # Fixtures are already canonical, and sorting a long conversation is slow, so skip it for unchanged
+                # arguments.
                 is_canonical = taped.get(event.seq) == event.request_json
                 self._ask(session, event if is_canonical else _canonical(event))
         events = tuple(replayer.events())
@@ -87,7 +87,7 @@ class RecordedCandidate:
         return Attempt(run=run, deviations=deviations, evidence=served_from(world, run, deviations))
 
     def _ask(self, session: RunSession, recorded: Call) -> None:
-        """Make one recorded call; what the case says to it is in the replayer."""
+        """Repeat one recorded call. The replayer holds what the case answers."""
         scope = Scope(session, path=recorded.path, step=recorded.step, parent=recorded.parent)
         key = key_of(recorded)
         arguments = key if recorded.wire is None else bytes(recorded.request_json)
@@ -96,16 +96,16 @@ class RecordedCandidate:
         try:
             answer = session.handler.serve(call)
         except ReplayKitError:
-            return  # the replayer has noted it, and the verdict says so
-        if answer is None:  # it would be done for real: it was
+            return  # the replayer has noted the error, and the verdict reports it
+        if answer is None:  # a live call: use its recorded outcome
             session.handler.settle(call, _outcome_of(recorded), recorded.duration_s)
 
 
 def _canonical(call: Call) -> Call:
-    """The call with its arguments as the seam freezes them: a trace may have their members in any order."""
+    """Return the call with canonical arguments, as the seam freezes them; a trace may order members differently."""
     try:
         arguments = dumps(orjson.loads(bytes(call.request_json)), option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # orjson reads deeper than it writes
+    except TypeError:  # orjson reads deeper nesting than it writes
         return call
     return replace(call, arguments_json=Raw(arguments), asked_json=ABSENT)
 

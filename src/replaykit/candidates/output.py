@@ -1,4 +1,4 @@
-"""Runner output: the JSON file a candidate writes, read with suspicion.
+"""Runner output: the JSON file that a candidate writes, read without trusting it.
 
 {"run_id": "run-001", "status": "success", "final_output": "…",
  "tool_calls": [{"tool_name": "lookup", "tool_args": {}, "tool_output": "…"}], "errors": []}
@@ -51,13 +51,13 @@ _SAYS_NOTHING = (b"null", b"false", b'""', b"[]", b"{}")
 
 
 class _Known(Struct):
-    """The members that tell a run log from the contract's own form."""
+    """The field that distinguishes a run log from the contract's own format."""
 
     replaykit: int | None = None
 
 
 class _LogOutput(Struct, omit_defaults=True):
-    """The output of a candidate on our own seam: its whole run log."""
+    """The output of a candidate that uses ReplayKit's seam: its whole run log."""
 
     replaykit: int
     run: TraceRun
@@ -65,13 +65,13 @@ class _LogOutput(Struct, omit_defaults=True):
 
 
 class _Deviations(Struct, omit_defaults=True):
-    """The members that belong to a run log beside the run."""
+    """The fields of a run log other than the run."""
 
     deviations: tuple[Deviation, ...] = ()
 
 
 def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation]) -> None:
-    """Leave a run log as the runner's output: all of it, or nothing, and redacted."""
+    """Write a run log as the runner's output, redacted, and all or nothing."""
     rest = _Deviations(deviations=tuple(deviations))
     shown, (clean_run,) = clean_with_runs(rest, [run], file_redactor())
     log = _LogOutput(replaykit=RUN_FORMAT, run=clean_run, deviations=shown.deviations)
@@ -79,18 +79,19 @@ def write_log_output(path: Path, run: TraceRun, deviations: Iterable[Deviation])
 
 
 def keep_output(path: Path, evidence: Path) -> None:
-    """Put what a runner wrote, where it wrote a file, into the evidence: redacted before the first byte is there.
+    """Copy a runner's output file, if any, to the evidence, redacted before the first byte is written.
 
-    One that is too large is read by nobody, and not kept.
+    Files above the size limit are not read, so they are not kept either.
     """
     if path.is_file() and path.stat().st_size <= MAX_OUTPUT_BYTES:
         write_clean(evidence, path.read_bytes(), file_redactor())
 
 
 def read_output(path: Path) -> Attempt:
-    """The run a runner wrote down; what is wrong with the file becomes the reason."""
+    """Read the run that a runner wrote. Problems with the file become the reason."""
     try:
         info = path.stat()
+        # Reading a FIFO or a device could block forever.
         if not stat.S_ISREG(info.st_mode):
             return Attempt(reason="the runner output cannot be read: it is not a file")
         if info.st_size > MAX_OUTPUT_BYTES:
@@ -106,7 +107,7 @@ def read_output(path: Path) -> Attempt:
 
 
 def parse_output(text: bytes) -> Attempt:
-    """The run that the text of a runner output describes."""
+    """Parse the text of a runner output."""
     text = text.removeprefix(BOM_UTF8)
     try:
         check_nesting(text)
@@ -125,7 +126,7 @@ def parse_output(text: bytes) -> Attempt:
 
 
 def _refuse_misspelt(output: _Fields) -> None:
-    """A field that is another's misspelling would be passed over, and calls that nobody counts break no rule."""
+    """Reject misspelled fields. If they were ignored, uncounted calls would break no rule."""
     for known, fields in ((_Output, output), *((_ToolCall, call) for call in _calls_of(output))):
         names = {_spelt(name): name for name in known.__struct_fields__}
         for name in fields:
@@ -139,7 +140,7 @@ def _calls_of(output: _Fields) -> list[_Fields]:
 
 
 def _spelt(name: str) -> str:
-    """A field's name without what spellings differ in: `toolCalls`, `tool-calls` and `tool_call` are one."""
+    """Normalize a field name, so that `toolCalls`, `tool-calls` and `tool_call` are the same."""
     return "".join(filter(str.isalnum, name.lower())).removesuffix("s")
 
 
@@ -151,7 +152,7 @@ def _log_of(log: _LogOutput) -> Attempt:
 
 
 def _look_at(run: TraceRun) -> None:
-    """Read every value once: what cannot be read is the runner's mistake, and said here, not by a later check."""
+    """Decode every value once, so that an invalid one is reported here and not by a later check."""
     _ = run.input, run.output, run.metadata
     for event in run.events:
         if isinstance(event, Call):

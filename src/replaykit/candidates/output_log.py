@@ -1,7 +1,7 @@
-"""The output of a program on its way into a log: redacted before it is written, a stretch of whole lines at a time.
+"""Program output on its way into a log: redacted before it is written, several whole lines at a time.
 
-A thread reads the pipe, so that the program never waits for long. A value may arrive in pieces, and a private key goes
-over many lines: the end of what was read is held back until more of it is there, the program ends, or it falls silent.
+A thread reads the pipe, so the program never waits for long. A value may arrive in pieces, and a private key spans many
+lines, so the end of what was read is held back until more arrives, the program ends, or it falls silent.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 
 _READ_BYTES = 1 << 16
-_BLOCK_BYTES = 1 << 16  # looked at together
-_HELD_BYTES = 1 << 12  # of them, what is looked at again with what follows
-_SEAM_BYTES = 1 << 11  # on both sides of a cut
-_KEY_BYTES = 1 << 15  # no private key is longer
+_BLOCK_BYTES = 1 << 16  # redacted together
+_HELD_BYTES = 1 << 12  # part of a block that is searched again together with what follows
+_SEAM_BYTES = 1 << 11  # context on both sides of a cut
+_KEY_BYTES = 1 << 15  # upper limit of the length of a private key
 _QUIET_S = 0.25
 _STEP_S = 0.002
-LATE_S = 30.0  # for a pipe that is full, on a busy machine; one that is empty is not waited for
+LATE_S = 30.0  # for a full pipe on a busy machine; an empty one is not waited for
 _BEGINS, _ENDS = b"-----BEGIN ", b"-----END "
-_CAN_WAIT = os.name == "posix"  # pipes can be waited for, and looked at without reading
+_CAN_WAIT = os.name == "posix"  # POSIX pipes can be polled without reading
 
 
 LOGS = ("stdout.log", "stderr.log")
-"""The names of the logs: of what a program printed, and of what it said on stderr."""
+"""The file names of a program's stdout and stderr logs."""
 
 
 class Pump(threading.Thread):
-    """Reads `source`, a file descriptor that it closes, and writes the file, which is made when something comes.
+    """Copies what it reads from the file descriptor `source` to a file, redacted unless `redactor` is None.
 
-    As it is when there is no redactor.
+    The file is created with the first output. The descriptor is closed at the end.
     """
 
     def __init__(self, source: int, file: Path, redactor: Redactor | None) -> None:
@@ -55,7 +55,7 @@ class Pump(threading.Thread):
         self._over = False
 
     def turn_to(self, file: Path) -> None:
-        """Write what comes from here on into another file."""
+        """Write further output to another file."""
         with self._turn:
             self._close()
             self._file = file
@@ -76,7 +76,10 @@ class Pump(threading.Thread):
         os.close(self._source)
 
     def settle(self, timeout_s: float) -> None:
-        """Wait until all that was printed is in the file. Somebody may still hold the pipe: what comes then follows."""
+        """Wait until everything printed so far is in the file.
+
+        Another process may keep the pipe open and print more later.
+        """
         give_up = time.monotonic() + timeout_s
         while self.is_alive() and time.monotonic() < give_up:
             if _CAN_WAIT and self._is_dry():
@@ -87,7 +90,7 @@ class Pump(threading.Thread):
                 self._write(all_of_it=True)
 
     def _wait(self) -> bool:
-        """True when there is something to read; lines are written when nothing comes for a moment."""
+        """Wait for input and return whether there is any. Writes pending lines when the program falls silent."""
         if not _CAN_WAIT:
             return True
         if self._pending and not is_readable(self._source, _QUIET_S):
@@ -96,7 +99,7 @@ class Pump(threading.Thread):
         return is_readable(self._source)
 
     def _is_dry(self) -> bool:
-        """True when nothing waits in the pipe, and nothing is being read. Its end is something that waits."""
+        """Return whether the pipe is empty and nothing is being read. End of file counts as input."""
         with self._turn:
             return not self._over and not is_readable(self._source, 0)
 
@@ -113,13 +116,13 @@ class Pump(threading.Thread):
         self._put(end)
 
     def _write_lines(self) -> None:
-        """The whole lines, unless a private key has begun in them."""
+        """Write the complete lines, except from the start of an unfinished private key."""
         end = self._pending.rfind(b"\n") + 1
         begun = self._open_key(end)
         self._put(end if begun is None else begun)
 
     def _cut(self, end: int) -> int:
-        """Return where the text can be parted: behind a line, or at least a word, and inside of no finding."""
+        """Return where the text can be cut: after a line, or at least a word, and not inside a finding."""
         text = self._pending
         cut = max(text.rfind(b"\n", 0, end), 0) + 1
         if cut == 1:
@@ -132,7 +135,7 @@ class Pump(threading.Thread):
         return end
 
     def _open_key(self, end: int) -> int | None:
-        """Return where a block such as a private key begins that does not end before `end`."""
+        """Return the start of a block, such as a private key, that has not ended before `end`."""
         begun = self._pending.rfind(_BEGINS, 0, end)
         if begun < 0 or len(self._pending) - begun >= _KEY_BYTES:
             return None
@@ -148,7 +151,7 @@ class Pump(threading.Thread):
         if self._redactor is not None:
             text, end = self._clean(text)
         del self._pending[:end]
-        with contextlib.suppress(OSError):  # a full disk costs the log, and not the run
+        with contextlib.suppress(OSError):  # a full disk costs the log but not the run
             if self._log is None:
                 self._log = self._file.open("ab", buffering=0)
             self._log.write(text)
@@ -159,31 +162,31 @@ class Pump(threading.Thread):
             self._log = None
 
     def _clean(self, text: bytes) -> tuple[bytes, int]:
-        """The stretch as it may be written, and how much of what is pending that is."""
+        """Return the redacted text, and how much of the pending text it covers."""
         assert self._redactor is not None
         end = len(text)
         start = max(end - _SEAM_BYTES, 0)
         rest = bytes(self._pending[end : end + _SEAM_BYTES])
         try:
-            # One byte is one character here, so that places are those of the bytes.
+            # Latin-1 maps each byte to one character, so positions are byte offsets.
             for edit in self._redactor.edits((text[start:] + rest).decode("latin-1")) if rest else ():
                 if edit.start < end - start < edit.end:
                     end = start + edit.start or end
                     break
             return self._redactor.raw(text[:end]), end
-        except Exception as error:  # noqa: BLE001 (a thread that dies leaves the program waiting; what it said is dropped)
+        except Exception as error:  # noqa: BLE001 (a dead thread would block the program; drop this output instead)
             return f"[{end} bytes left out: they could not be redacted ({type(error).__name__})]\n".encode(), end
 
 
 def is_readable(source: int, timeout_s: float | None = None) -> bool:
-    """True when there is something to read, or to hear, before the time is up."""
-    poll = select.poll()  # select() knows only the first thousand files of a process
+    """Wait until the descriptor is readable or at its end; return whether it is."""
+    poll = select.poll()  # select() is limited to the first 1024 descriptors of a process
     poll.register(source, select.POLLIN)
     return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
 class Logs:
-    """The two logs of one run of a program, and the ends of the pipes that it writes to."""
+    """The logs of one run of a program, and the write ends of their pipes."""
 
     def __init__(self, workspace: Path, redactor: Redactor | None) -> None:
         self.sinks: list[int] = []
@@ -195,32 +198,32 @@ class Logs:
             self._pumps.append(started(Pump(source, workspace / name, redactor)))
 
     def let_go(self) -> None:
-        """From here on the program alone holds the pipes."""
+        """Close the write ends, so that only the program holds them."""
         for sink in self.sinks:
             os.close(sink)
 
     def settle(self) -> None:
-        """Wait until what was printed is in the logs."""
+        """Wait until everything printed is in the logs."""
         for pump in self._pumps:
             pump.settle(LATE_S)
 
 
 def started(pump: Pump) -> Pump:
-    """The pump, at work."""
+    """Start a pump and return it."""
     pump.start()
     return pump
 
 
 class WorkerLogs:
-    """Pipes that a worker prints to, case after case; each case has logs of its own.
+    """Pipes for a worker that runs case after case, each of which has logs of its own.
 
-    They are made once: a pipe and a thread for each log of each case would take longer than most cases do. The worker
-    inherits them: in its sandbox, a named pipe would be another one than outside.
+    They are created once: a pipe and a thread per log and case would take longer than most cases. The worker inherits
+    them, because inside its sandbox a named pipe would be a different one.
     """
 
     def __init__(self, redactor: Redactor | None) -> None:
         self.sinks: tuple[int, ...] = ()
-        """The ends that the worker writes to; this process holds them, so that no pipe ends between two cases."""
+        """The write ends. This process holds them open, so that no pipe ends between two cases."""
         self._pumps: list[Pump] = []
         for _ in LOGS:
             source, sink = os.pipe()
@@ -229,7 +232,10 @@ class WorkerLogs:
 
     @contextlib.contextmanager
     def into(self, workspace: Path) -> Iterator[None]:
-        """Write what the worker prints while the block lasts into this directory; the logs are whole at its end."""
+        """Write what the worker prints during the block to this directory.
+
+        The logs are complete when the block ends.
+        """
         for pump, name in zip(self._pumps, LOGS, strict=True):
             pump.turn_to(workspace / name)
         try:
@@ -239,14 +245,14 @@ class WorkerLogs:
                 pump.settle(LATE_S)
 
     def close(self) -> None:
-        """Let the pipes end with the worker."""
+        """Close the write ends, so that the pipes end with the worker."""
         sinks, self.sinks = self.sinks, ()
         for sink in sinks:
             os.close(sink)
 
 
 def worker_logs() -> WorkerLogs | None:
-    """The logs of a worker; None where a process cannot inherit pipes."""
+    """Return logs for a worker; None where processes cannot inherit pipes."""
     if os.name == "posix":
         return WorkerLogs(file_redactor())
     return None
@@ -254,7 +260,7 @@ def worker_logs() -> WorkerLogs | None:
 
 @contextlib.contextmanager
 def in_files(workspace: Path) -> Iterator[tuple[str, str]]:
-    """Files for a worker that has no pipes; where something is to be redacted they get into the logs when it is."""
+    """Yield file names for a worker without pipes. With redaction, the files are copied to the logs at the end."""
     redactor = file_redactor()
     if redactor is None:
         yield str(workspace / LOGS[0]), str(workspace / LOGS[1])

@@ -1,9 +1,9 @@
-"""Packed events: the calls of a task or a reply without what they repeat and what is large.
+"""Packed events: the calls of a task or reply, with repeated parts and large values stored separately.
 
-Imported only by processes that have such calls: most replays are small, and start faster without.
+Imported only by processes with such calls. Most replays are small and start faster without.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile the text of each annotation once per class.
 
 from collections.abc import Sequence
 
@@ -19,18 +19,19 @@ _RECORDED, _ATTACHED = "recorded", "attached"
 
 
 class Packing(Struct, frozen=True, omit_defaults=True):
-    """The values that belong to the calls of a message, and do not stand in them."""
+    """Values of a message's calls that are stored outside of them."""
 
     parts: dict[str, tuple[Raw, ...]] = {}
     references: tuple[tuple[int, References], ...] = ()
-    """By the position of the event."""
+    """By position of the event."""
 
 
 def pack(events: Sequence[AnyEvent], recorded: Sequence[AnyEvent]) -> tuple[tuple[AnyEvent, ...], Raw, list[Raw]]:
-    """Return the events as they are sent, what stands beside them, and the values that follow.
+    """Return the packed events, their packing, and the values that follow.
 
-    `recorded` are the calls that the other side has: their large values are named and not sent.
+    `recorded` are calls that the receiver has. Their large values are sent as references.
     """
+    # By identity, because comparing megabytes would take long.
     numbers = {id(value): number for number, value in enumerate(large_values(recorded))}
     attached: list[Raw] = []
 
@@ -58,7 +59,7 @@ def pack(events: Sequence[AnyEvent], recorded: Sequence[AnyEvent]) -> tuple[tupl
 def unpack(
     events: Sequence[AnyEvent], packing_json: Raw, recorded: Sequence[AnyEvent], attached: Sequence[Raw]
 ) -> tuple[AnyEvent, ...]:
-    """Return the events as they were; a `ValueError` where a reference leads nowhere."""
+    """Restore the events; raise `ValueError` for a dangling reference."""
     packing = msgspec.json.decode(packing_json, type=Packing)
     sources = {_RECORDED: list(large_values(recorded)), _ATTACHED: attached}
     parts = PartReader(packing.parts, ExpansionBudget())

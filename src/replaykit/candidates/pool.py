@@ -1,4 +1,4 @@
-"""The pool: replays side by side, by processes that import an agent once. `ci`, trials and `prove` run through it."""
+"""The pool: parallel replays in processes that import the agent once. `ci`, trials and `prove` use it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 Work = TypeVar("Work")
 Result = TypeVar("Result")
 
+# The number of items per worker that may be in progress or waiting to be yielded, because they stay in memory.
 _AHEAD = 32
-"""For each worker, the pieces of work that may be under way or done beyond the next result: they are in memory."""
 
 
 def cores() -> int:
@@ -50,7 +50,7 @@ def cores() -> int:
 
 
 class Pool:
-    """Replays cases side by side, each in a process of its own.
+    """Replay cases in parallel, each in its own process.
 
     >>> with rk.Pool("my_agent:answer", workers=2) as pool:
     ...     [result.verdict.value for result in pool.replay(["cases/refunds"])]
@@ -66,7 +66,7 @@ class Pool:
 
     @checked('rk.Pool("my_agent:answer", workers=2)')
     def __init__(self, agent: CandidateLike, *, workers: int | None = None, reuse: bool = False) -> None:
-        """`workers` replay at once; by default one for each processor."""
+        """`workers` is the number of parallel replays, by default one per processor."""
         if workers is not None and workers < 1:
             raise UsageError(f"workers is {workers}; it must be at least 1")
         self.workers = workers or cores()
@@ -104,7 +104,7 @@ class Pool:
         """
         consent = NO_CONSENT
         if live or allow_connect or allow_write:
-            from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays do anything for real)
+            from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays have live calls)
 
             consent = consent_of(live, allow_connect, allow_write)
 
@@ -116,9 +116,9 @@ class Pool:
         return self.run(map(world, cases), lambda case: self.replay_one(case, timeout_s=timeout_s, evidence=files))
 
     def run(self, work: Iterable[Work], one: Callable[[Work], Result]) -> Iterator[Result]:
-        """Yield what `one` gives for each piece of work, in its order; as many go side by side as there are workers.
+        """Yield the result of `one` for each item in order, running as many in parallel as there are workers.
 
-        An exception, or an end before the last result, ends what the agent still does.
+        An exception, or an early end of the iteration, stops the agent.
         """
         if self.workers == 1:
             yield from map(one, work)
@@ -131,6 +131,7 @@ class Pool:
             try:
                 for piece in work:
                     waiting.append(threads.submit(one, piece))
+                    # Yield finished results at once, so that they do not pile up in memory.
                     while waiting[0].done() or len(waiting) >= _AHEAD * self.workers:
                         yield waiting.popleft().result()
                         if not waiting:
@@ -150,7 +151,7 @@ class Pool:
         evidence: EvidenceFiles | None = None,
         is_kept: Callable[[ReplayResult], bool] = lambda result: result.verdict is not Verdict.FIXED,
     ) -> ReplayResult:
-        """Replay one case here and now. `is_kept` says which results leave their files, where not all of them do."""
+        """Replay one case in this thread. `is_kept` decides which results leave files, unless all of them do."""
         if evidence is not None and evidence.of_passed:
             return replay(case, self.candidate, timeout_s=timeout_s, evidence=evidence.root)
         workspace = self.new_directory()
@@ -165,7 +166,7 @@ class Pool:
             remove_tree(workspace)
 
     def new_directory(self) -> Path:
-        """Return a new directory for the files of one run; it goes with the pool."""
+        """Create a directory for the files of one run. It is deleted with the pool."""
         from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and many replays leave evidence)
 
         with self._making:
@@ -181,10 +182,10 @@ class Pool:
 
 
 def build_types() -> None:
-    """Have msgspec build what it knows of each class, before threads begin.
+    """Make msgspec build its decoders before threads start.
 
-    It does so when it first reads a value of the class, and crashes the process where two threads do that at once: one
-    finds what the other has built half. This takes 20 ms, once.
+    msgspec builds them on first use, and if two threads do that at once, one sees a half-built type and the process
+    crashes. Building them takes 20 ms, once.
     """
     for module in _MODULES_OF_VALUES:
         import_module(module)
@@ -192,10 +193,11 @@ def build_types() -> None:
     while waiting:
         found = waiting.pop()
         waiting += found.__subclasses__()
-        with contextlib.suppress(TypeError, NameError):  # a class that is never read from JSON
+        with contextlib.suppress(TypeError, NameError):  # never decoded from JSON
             msgspec.json.Decoder(found)
 
 
+# Modules with structs that replays import lazily.
 _MODULES_OF_VALUES = (
     "replaykit.candidates.output",
     "replaykit.candidates.packed_events",
@@ -203,11 +205,10 @@ _MODULES_OF_VALUES = (
     "replaykit.cases.fixture_reader",
     "replaykit.judges.judgement_store",
 )
-"""Modules that replays import when they come upon such values."""
 
 
 def move_files(source: Path, target: Path) -> None:
-    """Move the files of a run to where they stay."""
+    """Move the files of a run to their final directory."""
     import shutil  # noqa: PLC0415 (slow to import, and most runs leave no files)
 
     try:
@@ -227,9 +228,10 @@ def replay_many(
     on_done: Callable[[], None] = lambda: None,
     on_wrong: Callable[[ReplayKitError], None] | None = None,
 ) -> list[ReplayResult]:
-    """The result of each case, in the order of the cases; of what is no case, an error.
+    """Return the result of each case in order; an unusable case gives an error.
 
-    A case whose fixtures or trace turn out to be wrong raises; with `on_wrong` it is told there, and is one error.
+    If a case's fixtures or trace turn out to be invalid, raise; with `on_wrong`, report that to it and give an error
+    instead.
     """
     files = None if evidence is None else EvidenceFiles(root=evidence, of_passed=True)
     with Pool(candidate, workers=max(jobs, 1)) as pool:
@@ -251,7 +253,7 @@ def replay_many(
 
 
 def _candidate_of(agent: CandidateLike, *, reuse: bool) -> tuple[Candidate, bool]:
-    """Return the candidate, and whether the pool made it and ends it."""
+    """Return the candidate, and whether the pool created it and so must stop it."""
     directories: tuple[str, ...] = (os.getcwd(),)
     if isinstance(agent, Candidate):
         if reuse:
@@ -267,14 +269,14 @@ def _candidate_of(agent: CandidateLike, *, reuse: bool) -> tuple[Candidate, bool
         directories = (directory, *directories)
     else:
         raise UsageError(f"a {type(agent).__name__} is no agent: give a function, `module:function` or a Candidate")
-    from replaykit.candidates.worker_protocol import WorkerJob  # noqa: PLC0415 (each agent brings what it needs)
+    from replaykit.candidates.worker_protocol import WorkerJob  # noqa: PLC0415 (import only what this type of agent needs)
     from replaykit.candidates.workers import WorkerCandidate  # noqa: PLC0415
 
     return WorkerCandidate(WorkerJob(spec=agent, sort="python", directories=directories, reuses=reuse)), True
 
 
 def _name_of(agent: Callable[..., Any]) -> tuple[str, str]:
-    """Return the name by which a worker finds a function, and the directory that it imports it from."""
+    """Return the name by which a worker can import a function, and the directory to import it from."""
     module = sys.modules.get(getattr(agent, "__module__", None) or "")
     found: Any = module
     for name in getattr(agent, "__qualname__", "").split("."):

@@ -1,6 +1,6 @@
-"""Run a candidate's program: with a time limit, its output redacted in files, and nothing of it left afterwards.
+"""Run a candidate's program with a time limit and redacted logs, and leave none of its processes behind.
 
-Also the runner contract: the variables that a program gets, and what its end and the file it wrote add up to.
+Also the runner contract: the variables that a program gets, and how its exit and output file become an attempt.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from replaykit.candidates.confinement import Confined
 
 
-_LONGEST_POLL_S = 2_000_000  # of milliseconds, poll() can count no more
+_LONGEST_POLL_S = 2_000_000  # poll() takes milliseconds in a 32-bit integer
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """The end of a program."""
+    """How a program ended."""
 
     exit_code: int | None = None
     timed_out: bool = False
@@ -45,7 +45,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 class Processes:
-    """The programs one candidate has running; many may run at once, and all can be ended."""
+    """The running programs of one candidate, which can all be ended at once."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -62,8 +62,11 @@ class Processes:
         confined: Confined | None = None,
         on_start: Callable[[], None] | None = None,
     ) -> Ended:
-        """Run the command; at the time limit its whole process group is killed. `given` stands on its standard input;
-        `pass_fds` are open in it as well. `confined` starts it in isolation; `on_start` is called when it runs."""
+        """Run the command and kill its whole process group at the time limit.
+
+        `stdin_bytes` is its standard input, and `pass_fds` are descriptors it inherits. `confined` starts it in
+        isolation, and `on_start` is called once it runs.
+        """
         began = time.monotonic()
         logs = Logs(workspace, file_redactor())
         stdin = _holding(stdin_bytes)
@@ -76,9 +79,10 @@ class Processes:
                 stdout=logs.sinks[0],
                 stderr=logs.sinks[1],
                 pass_fds=pass_fds,
+                # A process group of its own can be killed as a whole, including what it started.
                 start_new_session=os.name == "posix",
             )
-        except (OSError, ValueError) as error:  # ValueError: a NUL byte in the command
+        except (OSError, ValueError) as error:  # ValueError means a NUL byte in the command
             why = getattr(error, "strerror", None) or error
             return Ended(failed_to_start=f"{command[0]!r} cannot be started: {why}")
         finally:
@@ -98,15 +102,15 @@ class Processes:
         return Ended(exit_code=code, duration_s=time.monotonic() - began)
 
     def stop(self) -> None:
-        """End whatever is running."""
+        """End everything that is running."""
         for process in list(self._running):
             kill_group(process)
 
 
 def wait(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """The exit code of a program, as soon as there is one; `subprocess.TimeoutExpired` when there is none in time."""
-    if sys.platform == "linux" and timeout_s < _LONGEST_POLL_S:  # with a time limit `subprocess` looks every 50 ms
-        with contextlib.suppress(OSError):  # a kernel, or a sandbox, without it
+    """Return a program's exit code without delay; raise `subprocess.TimeoutExpired` after the time limit."""
+    if sys.platform == "linux" and timeout_s < _LONGEST_POLL_S:  # `subprocess` would poll every 50 ms
+        with contextlib.suppress(OSError):  # an old kernel or a sandbox may lack pidfd_open
             handle = os.pidfd_open(process.pid)
             try:
                 is_readable(handle, timeout_s)
@@ -117,10 +121,10 @@ def wait(process: subprocess.Popen[bytes], timeout_s: float) -> int:
 
 
 def _holding(stdin_bytes: bytes) -> int:
-    """A file to read this from, and nothing more."""
+    """Return a descriptor of a file with this content."""
     if not stdin_bytes:
         return os.open(os.devnull, os.O_RDONLY)
-    import tempfile  # noqa: PLC0415 (few programs read from there)
+    import tempfile  # noqa: PLC0415 (few programs read standard input)
 
     with tempfile.TemporaryFile() as file:
         file.write(stdin_bytes)
@@ -129,7 +133,7 @@ def _holding(stdin_bytes: bytes) -> int:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the process and whatever it has started and left behind."""
+    """Kill the process and its whole process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)
@@ -139,7 +143,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def last_lines(file: Path, count: int = 5, limit_bytes: int = 4096) -> str:
-    """The end of a log, for an error message."""
+    """Return the end of a log for an error message."""
     try:
         with file.open("rb") as log:
             log.seek(max(0, file.stat().st_size - limit_bytes))
@@ -153,14 +157,14 @@ OUTPUT_NAME = "runner-output.json"
 
 
 class RunnerFiles(Struct, frozen=True, kw_only=True):
-    """Raw files that the processes of a candidate write during one run, outside of the evidence."""
+    """Unredacted files that a candidate writes during one run, outside of the evidence."""
 
     directory: Path
-    """Private, absolute, and written by the candidate."""
+    """A private directory that the candidate writes to, as an absolute path."""
 
     @property
     def output(self) -> Path:
-        """The file that a candidate writes its output to, if it keeps the runner contract."""
+        """The candidate's output file under the runner contract."""
         return self.directory / OUTPUT_NAME
 
     @property
@@ -171,13 +175,13 @@ class RunnerFiles(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def runner_files() -> Iterator[RunnerFiles]:
-    """The files of one run; nothing of them is left when the block ends, or after the next run where it was killed."""
+    """Yield the files of one run and delete them at the end. If the process is killed, the next run deletes them."""
     with private_directory() as directory:
         yield RunnerFiles(directory=directory)
 
 
 def runner_environment(case: ReplayCase, workspace: Path, files: RunnerFiles) -> dict[str, str]:
-    """The variables of the runner contract."""
+    """Return the environment variables of the runner contract."""
     directory = (case.directory if case.tape is None else workspace).absolute()
     return {
         "REPLAYKIT_CASE_PATH": str(_case_file(case, workspace).absolute()),
@@ -188,7 +192,7 @@ def runner_environment(case: ReplayCase, workspace: Path, files: RunnerFiles) ->
 
 
 def _case_file(case: ReplayCase, workspace: Path) -> Path:
-    """The case as a file; one that has none, or whose input was attacked, is written for this run alone."""
+    """Return the case as a file. A case without one, or with attacks in its input, is written for this run only."""
     chaos = case.scenario.chaos
     if case.file.is_file() and (chaos is None or not chaos.of_input):
         return case.file
@@ -198,7 +202,7 @@ def _case_file(case: ReplayCase, workspace: Path) -> Path:
 
 
 def attempt_of(ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: float) -> Attempt:
-    """Return what a program's end and the file it wrote add up to. The evidence gets that file, redacted."""
+    """Build an attempt from a program's exit and its output file. A redacted copy of the file goes to the evidence."""
     keep_output(files.output, workspace / OUTPUT_NAME)
     if ended.failed_to_start:
         return Attempt(reason=ended.failed_to_start)
@@ -216,7 +220,7 @@ def attempt_of(ended: Ended, workspace: Path, files: RunnerFiles, timeout_s: flo
 
 
 def timed_out_run(timeout_s: float) -> TraceRun:
-    """The run of a candidate that gave no answer in time."""
+    """Return the run of a candidate that gave no answer in time."""
     error = ErrorInfo(type="TimeoutError", module="builtins", message=f"no answer within {timeout_s:g} s")
     return TraceRun(id="timeout", status=RunStatus.TIMEOUT, error=error, origin=Origin(kind="replayed"), event_count=0)
 

@@ -1,4 +1,4 @@
-"""A candidate's processes on the stage of a case, and the run that they leave there."""
+"""Run a candidate's processes in the launch environment of a case, and read the run that they leave."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Performance:
             origin=Origin(kind="replayed", run=case.source.run),
         )
         self.run = TraceRun.of(header, ())
-        """The run of its processes; how it ended is not in it."""
+        """The run of all processes, without how it ended."""
         self.deviations: tuple[Deviation, ...] = ()
         self.evidence = Evidence()
-        """The parts of the tape that its processes used."""
+        """How much of the tape the processes used."""
 
     @contextmanager
     def stage(self) -> Iterator[LaunchEnvironment]:
-        """The stage that the program is started on; what its processes left is read when the block ends."""
+        """Yield the environment to start the program in. When the block ends, read what its processes recorded."""
         self._place.mkdir()
         store = self._place / "parts.db"
         plan = ProgramPlan(
@@ -81,17 +81,17 @@ class Performance:
         self.evidence = served_from(self._world, self.run, self.deviations)
 
     def evidence_in(self, reported: TraceRun | None) -> Evidence:
-        """Return what was served; where that is nothing, what the program says it used."""
+        """Return what was served, or, if nothing was, what the program reports."""
         if self.evidence.used:
             return self.evidence
         return reported_on(self._world, reported)
 
     def ended(self, code: int, log: Path) -> TraceRun:
-        """The run of a program that ended by itself, with what it printed."""
+        """Return the run of a program that ended by itself, with its printed output."""
         return finished_run(self.run, code, _end_of(log), at=time.time())
 
     def like(self, other: TraceRun) -> TraceRun:
-        """The run, ended as this other one."""
+        """Return the run, ended like another one."""
         return replace(self.run, status=other.status, error=other.error, ended_at=time.time())
 
 
@@ -105,7 +105,7 @@ def _end_of(log: Path) -> bytes:
 
 
 def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptions:
-    """The staging with the configuration files that the recording names."""
+    """Return the launch options with the MCP configuration files that the recording names."""
     facts = _facts(case)
     if not facts:
         return launch_options
@@ -119,7 +119,7 @@ def with_servers(launch_options: LaunchOptions, case: ReplayCase) -> LaunchOptio
     gone = [str(file) for file in files if not file.is_file()]
     outside = facts.get("elsewhere") or not isinstance(named, list) or len(files) < len(named)
     if gone or outside or not files:
-        # Wherever the program finds such a file, it would start the real servers.
+        # A program that finds such a file elsewhere would start the real servers.
         what = ", ".join(gone) or "a file outside of the directory it ran in"
         raise UsageError(
             f"{case.id}: the recorded program read its MCP servers from {what}, which is not found from here",
@@ -136,7 +136,7 @@ def _facts(case: ReplayCase) -> JsonObject:
 
 
 def _below(named: Json) -> list[Path]:
-    """Files below the working directory: a case is data, and may not lead anywhere else."""
+    """Return the files below the working directory. A case is data and must not lead elsewhere."""
     found = []
     for text in named if isinstance(named, list) else ():
         try:

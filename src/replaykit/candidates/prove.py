@@ -1,4 +1,4 @@
-"""Prove a case: a candidate that has the failure is red, and one with the fix is green."""
+"""Prove a case: it must be red for a candidate with the failure, and green for one with the fix."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Proving(Struct, frozen=True, kw_only=True):
 
     @property
     def is_red(self) -> bool:
-        """True when the bad candidate failed each time, the way the case describes it."""
+        """Whether the bad candidate failed every time, as the case describes."""
         return all(map(is_red, self.bad))
 
     @property
     def is_green(self) -> bool:
-        """True when the good candidate was fixed each time."""
+        """Whether the good candidate was fixed every time."""
         return all(result.verdict is Verdict.FIXED for result in self.good)
 
     @property
@@ -40,21 +40,21 @@ class Proving(Struct, frozen=True, kw_only=True):
 
     @property
     def expected_red(self) -> Verdict:
-        """The verdict of a candidate that has the failure; a session has no signature that could be reproduced."""
+        """The verdict expected of the bad candidate. A session has no signatures that could be reproduced."""
         if self.case.observed:
             return Verdict.REPRODUCED
         return Verdict.BROKEN
 
     @property
     def exit_code(self) -> ExitCode:
-        """Passed only for a proof; of what is not as expected, the gravest."""
+        """Passed only for a complete proof; otherwise the most severe code of the unexpected results."""
         amiss = [result for result in self.bad if not is_red(result)]
         amiss += [result for result in self.good if result.verdict is not Verdict.FIXED]
         codes = {**EXIT_CODES, Verdict.FIXED: ExitCode.FAILED}
         return gravest([ExitCode.PASSED, *(codes[result.verdict] for result in amiss)])
 
     def write(self) -> Path | None:
-        """Write what was seen into the case; return the file if that changed it. A green alone proves nothing."""
+        """Write the proof to the case and return its file if that changed it. A green alone proves nothing."""
         if not self.is_red:
             return None
         green = self.good[0].candidate if self.is_green else None
@@ -76,7 +76,7 @@ def prove(
     evidence: Path | None = None,
     on_done: Callable[[], None] = lambda: None,
 ) -> Proving:
-    """Replay both candidates, each as often as that; repetitions that disagree are `flaky`."""
+    """Replay both candidates `repeat` times. Repetitions that disagree are `flaky`."""
 
     def results(subject: ReplayCase, candidate: Candidate) -> tuple[ReplayResult, ...]:
         runs = []

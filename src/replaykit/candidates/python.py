@@ -1,4 +1,4 @@
-"""`module:function` as a candidate, in a fresh process with the tape behind the seam."""
+"""Run `module:function` as a candidate, in a fresh process with the tape behind the seam."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.world import World
 from replaykit.programs.plan import hash_seed
 
-# Garbage is looked for when the agent is there: what is loaded before it stays.
+# Collect garbage only once the agent is loaded: everything loaded before stays anyway.
 _MAIN = "import gc; gc.disable(); from replaykit.candidates.worker import run_one; run_one()"
 _LATE_S = 5.0
-_GRACE_S = 5.0  # the child stops by itself at the time limit; this is for one that cannot
+_GRACE_S = 5.0  # extra time for a child that cannot stop itself at the time limit
 
 
 class PythonCandidate:
-    """An agent function by name; nothing of it is imported in this process."""
+    """An agent function by name. This process imports none of it."""
 
     def __init__(self, spec: str) -> None:
         self.label = check_spec(spec)
@@ -75,28 +75,27 @@ class PythonCandidate:
             attempt = attempt_of(ended, workspace, files, timeout_s)
             return replace(attempt, evidence=reported_on(world, attempt.run))
         if reply.run is not None:
-            write_log_output(workspace / OUTPUT_NAME, reply.run, reply.deviations)  # the evidence of what was judged
+            write_log_output(workspace / OUTPUT_NAME, reply.run, reply.deviations)  # the evidence that was judged
         evidence = served_from(world, reply.run, reply.deviations)
         return Attempt(run=reply.run, deviations=reply.deviations, reason=reply.reason, evidence=evidence)
 
     def stop(self) -> None:
-        """End the function's process wherever it runs."""
+        """End all running processes of the function."""
         self._processes.stop()
 
 
 class TaskSender:
-    """Hands a task to a fresh process, as a `with` block around it; the reply is there when the block ends.
+    """Sends a task to a fresh process for the length of a `with` block. The reply is available when the block ends.
 
-    Over pipes, so that neither is ever a file: what a candidate is given and what it did is judged as it is, and what
-    is written of it is redacted. Where a process cannot be handed pipes, the two are files in a directory that is gone
-    when the process is.
+    It uses pipes, so that unredacted data never touches the disk: task and reply are judged as they are, and only
+    redacted copies are written. Where pipes cannot be inherited, both are files in a temporary directory.
     """
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._cleanup = contextlib.ExitStack()
         self.handed: tuple[int, ...] = ()
-        """The file descriptors that the process must have."""
+        """The file descriptors that the process must inherit."""
         self.address = ""
         self.reply: Reply | None = None
 
@@ -109,7 +108,7 @@ class TaskSender:
             self._thread = threading.Thread(target=self._talk, args=(task_sink, reply_source), daemon=True)
             self._thread.start()
         else:
-            from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and pipes need none)
+            from tempfile import TemporaryDirectory  # noqa: PLC0415 (slow to import, and not needed with pipes)
 
             self.address = self._cleanup.enter_context(TemporaryDirectory(prefix="replaykit-"))
             with Path(self.address, TASK_FILE).open("wb") as stream:
@@ -118,9 +117,9 @@ class TaskSender:
 
     def __exit__(self, *_: object) -> None:
         if self.handed:
-            for handle in self.handed:  # whoever else held them has gone: nobody waits for ever
+            for handle in self.handed:  # no other holder is left, so the pipes end and nothing waits forever
                 os.close(handle)
-            self._thread.join(_LATE_S)  # a process of its own that the agent left behind may hold the pipe
+            self._thread.join(_LATE_S)  # a detached process of the agent may still hold the pipe
         else:
             file = Path(self.address, REPLY_FILE)
             with contextlib.suppress(OSError, ValueError, MsgspecError), file.open("rb") as stream:
@@ -129,7 +128,7 @@ class TaskSender:
 
     def _talk(self, sink: int, source: int) -> None:
         with os.fdopen(source, "rb") as replies:
-            with contextlib.suppress(OSError), os.fdopen(sink, "wb") as out:  # it died before it was told
+            with contextlib.suppress(OSError), os.fdopen(sink, "wb") as out:  # the process died before it got its task
                 send_task(out, self._task)
-            with contextlib.suppress(OSError, ValueError, MsgspecError):  # it died, or says what is no reply
+            with contextlib.suppress(OSError, ValueError, MsgspecError):  # the process died or sent garbage
                 self.reply = receive_reply(replies, self._task.world.calls)

@@ -1,4 +1,4 @@
-"""`replay`: run a candidate inside a case's frozen world, and say what that means."""
+"""`replay`: run a candidate inside a case's frozen world, and judge it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from replaykit.checks.questions import Answers
 
 
+# The number of orders in which a verdict must hold if chance decides the order of events.
 _MOST_ORDERS = 12
-"""The most orders a verdict has to hold in, where the order of some things is a matter of chance."""
+# The number of further replays that must agree if the recording could not control randomness. An agent that fails in a
+# third of them is called fixed once in 130 times; with only seven more, once in 26.
 _MORE_DRAWS = 11
-"""The number of further replays that must agree, where the recording could not hold chance. An agent that fails
-in one of three draws is then called fixed once in 130 times; with seven more, once in 26."""
 _RED = (Verdict.BROKEN, Verdict.DIVERGED)
 
 CandidateLike: TypeAlias = Candidate | Callable[..., Any] | str
@@ -70,7 +70,7 @@ def replay(
     """
     subject = case if isinstance(case, ReplayCase) else subject_of(case)
     if live or allow_connect or allow_write:
-        from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays do anything for real)
+        from replaykit.candidates.consent import consent_of  # noqa: PLC0415 (few replays have live calls)
 
         subject = with_consent(subject, consent_of(live, allow_connect, allow_write))
     if chaos is not None:
@@ -90,9 +90,9 @@ def replay(
 
 
 def subject_of(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
-    """Return the case that a path or a recorded run stands for."""
+    """Return the case for a path or a recorded run."""
     if isinstance(case, TraceRun):
-        from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (brings in all detectors; few replays need them)
+        from replaykit.cases.scaffold import case_of  # noqa: PLC0415 (imports all detectors; few replays need them)
 
         return case_of(case)
     file = Path(case)
@@ -104,15 +104,15 @@ def subject_of(case: TraceRun | str | os.PathLike[str]) -> ReplayCase:
 
 
 def candidate_for(candidate: CandidateLike, run: TraceRun | None = None) -> Candidate:
-    """Return the candidate: made of a callable in this process or a command, or as it is."""
+    """Return a candidate: an existing one, a callable in this process, or a command."""
     if isinstance(candidate, str):
-        from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (brings in programs)
+        from replaykit.candidates.command import CommandCandidate  # noqa: PLC0415 (imports programs)
 
         runner: Candidate = CommandCandidate(candidate)
-    elif isinstance(candidate, Candidate):  # before callable(): a candidate may be both
+    elif isinstance(candidate, Candidate):  # before callable(), because a candidate may be both
         runner = candidate
     else:
-        from replaykit.candidates.inprocess import CallableCandidate  # noqa: PLC0415 (brings in the seam)
+        from replaykit.candidates.inprocess import CallableCandidate  # noqa: PLC0415 (imports the seam)
 
         return CallableCandidate(candidate, calls=None if run is None else run.calls)
     if run is not None:
@@ -137,7 +137,7 @@ def replay_once(case: ReplayCase, candidate: Candidate, workspace: Path, timeout
 
 
 def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: float) -> ReplayResult:
-    """The result with the one take that the case names."""
+    """Return the result for the one take that the case names."""
     runs = RepeatedRuns(case, candidate, workspace, limit)
     case = _after_faults(case, runs.first.run)
     result = _judge(case, candidate, runs)
@@ -155,8 +155,10 @@ def _with_take(case: ReplayCase, candidate: Candidate, workspace: Path, limit: f
 
 
 def _with_proof(case: ReplayCase, result: ReplayResult) -> ReplayResult:
-    """The `fixed` result, with what it rests on. On a tape where the failing agent itself did not fail again, nobody is
-    fixed."""
+    """Add to a `fixed` result what it rests on.
+
+    If the failing agent did not fail again on this tape, no result counts as fixed.
+    """
     if proof_path(case) is None:
         return result
     standing, text = standing_of(case)
@@ -169,10 +171,9 @@ def _with_proof(case: ReplayCase, result: ReplayResult) -> ReplayResult:
 def _in_any_order(
     case: ReplayCase, candidate: Candidate, runs: RepeatedRuns, workspace: Path, timeout_s: float
 ) -> ReplayResult | None:
-    """Return the result without the doubt about the order of things that happened at nearly the same moment, if it is
-    the same in other orders; None where it is not.
+    """Resolve doubt about the order of nearly simultaneous events: return the result if it is the same in other orders.
 
-    An order in which the candidate leaves the tape is not the recorded one, and says nothing about a fix.
+    An order in which the candidate leaves the tape is not the recorded one and says nothing about a fix.
     """
     choices = [deviation.choices for deviation in runs.first.deviations if deviation.kind == UNORDERED]
     if not any(choices):
@@ -192,16 +193,19 @@ def _in_any_order(
 
 
 def _verdict(case: ReplayCase, candidate: Candidate, workspace: Path, timeout_s: float) -> Verdict:
-    """Run a candidate once more in another world; return its verdict there, whatever the order of things."""
+    """Run the candidate again in another world and return its verdict, ignoring undecided orders."""
     workspace.mkdir()
     return _judge(case, candidate, RepeatedRuns(case, candidate, workspace, timeout_s, ignored=UNORDERED)).verdict
 
 
 def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
-    """Return the picks for other orders than the recorded one, and whether these are all. Of many, they are some: each
-    tie decided the other way, and all of them reversed."""
+    """Return the picks for other orders than the recorded one, and whether they are complete.
+
+    If there are too many, they are a sample: each tie decided differently on its own, and all ties reversed.
+    """
     if math.prod(choices) <= _MOST_ORDERS:
         picks = list(itertools.product(*(range(count) for count in choices)))
+        # The first picks are the recorded order.
         return picks[1:], True
     step = math.ceil(len(choices) / (_MOST_ORDERS - 1))
     swapped = [tuple(int(place == other) for place in range(len(choices))) for other in range(0, len(choices), step)]
@@ -211,16 +215,18 @@ def other_orders(choices: Sequence[int]) -> tuple[list[tuple[int, ...]], bool]:
 def _in_any_draw(
     case: ReplayCase, candidate: Candidate, runs: RepeatedRuns, result: ReplayResult, workspace: Path, timeout_s: float
 ) -> ReplayResult:
-    """Return the result if it is the same whatever the candidate draws of the chance that the recording could not hold;
-    else one that says what it rests on."""
-    from replaykit.candidates.chance_check import (  # noqa: PLC0415 (few recordings could not hold chance)
+    """Return the result if it is the same whatever randomness the recording could not control.
+
+    Otherwise return a result that says what it depends on.
+    """
+    from replaykit.candidates.chance_check import (  # noqa: PLC0415 (few recordings could not control randomness)
         deciding_chance,
         resting_on_chance,
         unchangeable_hashes,
         unmeasurable_time,
     )
 
-    # With faults nobody asks for a fix, and what was done for real is not done eleven times more.
+    # A replay with faults does not look for a fix, and live calls must not be repeated eleven times.
     if not deciding_chance(case) or case.scenario.chaos is not None or not result.offline:
         return result
     doubt = unmeasurable_time(case)
@@ -237,11 +243,11 @@ def _in_any_draw(
 
 
 def _after_faults(case: ReplayCase, run: TraceRun | None) -> ReplayCase:
-    """The case with what is desired after the faults that struck."""
+    """Return the case with the assertions that apply after the faults that occurred."""
     plan = case.scenario.chaos
     if plan is None or run is None or case.desired_after is None:
         return case
-    from replaykit.handlers.chaos.attacks import attacks_of  # noqa: PLC0415 (few replays have any)
+    from replaykit.handlers.chaos.attacks import attacks_of  # noqa: PLC0415 (few replays have attacks)
 
     struck = [*attacks_of(plan), *(name for call in run.calls for name in call.faults)]
     return replace(case, desired=case.desired_after(struck))
@@ -272,10 +278,10 @@ def _judge(case: ReplayCase, candidate: Candidate, runs: RepeatedRuns) -> Replay
 
 
 def _with_signature(case: ReplayCase, result: ReplayResult) -> ReplayResult:
-    """The result; not `fixed` where no run could ever have been `reproduced`."""
+    """Return the result, which is not `fixed` if no run can satisfy all observed signatures."""
     if result.verdict is not Verdict.FIXED or len(case.observed) < 2:
         return result
-    from replaykit.cases.contradictions import contradictions  # noqa: PLC0415 (few cases have a fix to look at)
+    from replaykit.cases.contradictions import contradictions  # noqa: PLC0415 (few cases have a fix to check)
 
     clash = next(contradictions(case.observed, Side.OBSERVED), None)
     if clash is None:
@@ -285,7 +291,7 @@ def _with_signature(case: ReplayCase, result: ReplayResult) -> ReplayResult:
 
 
 def _with_doubts(result: ReplayResult, uncertain: tuple[str, ...]) -> ReplayResult:
-    """The result, with what could not be told in runs after the first: they are made while the first is judged."""
+    """Add doubts from the repeated runs, which happen while the first is judged."""
     if uncertain == result.uncertain:
         return result
     result = replace(result, uncertain=uncertain)
@@ -295,7 +301,7 @@ def _with_doubts(result: ReplayResult, uncertain: tuple[str, ...]) -> ReplayResu
 
 
 def _answers(case: ReplayCase) -> Answers | None:
-    """Return the answers that are stored beside the case; a case that is no file has no such place."""
+    """Return the answers stored beside the case; None for a case without a file."""
     if not any(find_judged((*case.observed, *case.desired))) or not case.file.is_file():
         return None
     from replaykit.judges.judgement_store import StoredAnswers  # noqa: PLC0415 (most cases have nothing to judge)
@@ -304,19 +310,19 @@ def _answers(case: ReplayCase) -> Answers | None:
 
 
 def _with_judgements(case: ReplayCase, result: ReplayResult) -> ReplayResult:
-    """The result, with what is known of everything in the case that somebody has to judge."""
+    """Add the stored judgements for everything in the case that a judge decides."""
     from replaykit.judges.judgement_store import NONE, read_judgements  # noqa: PLC0415
     from replaykit.judges.semantic import with_judgements  # noqa: PLC0415 (most cases have nothing to judge)
 
     try:
         known = read_judgements(case.directory) if case.file.is_file() else NONE
-    except (InvalidFile, FormatTooNew) as error:  # of one case among many, which are replayed all the same
+    except (InvalidFile, FormatTooNew) as error:  # must not stop the replays of other cases
         return replace(result, verdict=Verdict.INCONCLUSIVE, reason=str(error))
     return with_judgements(case, result, known)
 
 
 def exit_code(results: Sequence[ReplayResult], expected: Verdict = Verdict.FIXED) -> ExitCode:
-    """Passed only when there is something, and all of it is as expected."""
+    """Passed only if there are results and all of them are as expected."""
     if not results:
         return ExitCode.NOTHING
     codes = {**EXIT_CODES, Verdict.FIXED: ExitCode.FAILED, expected: ExitCode.PASSED}

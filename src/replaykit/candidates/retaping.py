@@ -1,7 +1,7 @@
-"""Retape: run a candidate once more in a case's world, and keep what it was answered as another take.
+"""Retape: run a candidate again in a case's world, and keep its answers as a new take.
 
-Recorded answers are served where they fit. What does not fit is called for real where the caller allows it by name, or
-answered by the caller. The recorded take stays as it is: it is the red side of the case.
+Recorded answers are served where they fit. Other calls happen live if the caller allows them by name, or are answered
+by the caller. The recorded take stays unchanged, because it is the red side of the case.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from replaykit.redaction.files import file_redactor
 from replaykit.travel.compare import sum_of_known
 
 LIVE = "live"
-"""`answered_by` of a call that was done for real."""
+"""The value of `answered_by` for a live call."""
+# The maximum of answers from a file or a person in one retape, because an agent may ask forever.
 _MOST_ROUNDS = 1000
-"""Answers that one retape takes from a file or a person: an agent may ask forever."""
 
 
 class RetapeQuestion(Struct, frozen=True, kw_only=True):
-    """A call that nothing answers, for whoever may."""
+    """A call that nothing answers, for the caller to decide."""
 
     call: Call
     text: str
-    """The recorded call, the call that is made now, and the differences."""
+    """The recorded call, the new call, and their differences."""
 
 
 class NewCall(Struct, frozen=True, kw_only=True):
@@ -67,23 +67,23 @@ class NewCall(Struct, frozen=True, kw_only=True):
 
 
 class Retaping(Struct, frozen=True, kw_only=True):
-    """The outcome of running a candidate for a new take."""
+    """The result of recording a new take."""
 
     case: ReplayCase
     result: ReplayResult
     """The run, judged by the case."""
     new_calls: tuple[NewCall, ...] = ()
     take: Take | None = None
-    """The new take; None where none was written."""
+    """The new take; None if none was written."""
     directory: Path | None = None
     problem: str = ""
-    """Why no take was written, in words."""
+    """The reason why no take was written."""
     unused_answers: tuple[WrittenAnswer, ...] = ()
-    """Written answers that no call has asked for."""
+    """Written answers that no call asked for."""
 
     @property
     def usage(self) -> Usage:
-        """The tokens and the money that the calls took which were done for real, as far as the wire says."""
+        """The tokens and cost of the live calls, as far as the responses contain them."""
         used = []
         for new_call in self.new_calls:
             call = new_call.call
@@ -93,7 +93,7 @@ class Retaping(Struct, frozen=True, kw_only=True):
 
 
 def add_usage(usages: Sequence[Usage]) -> Usage:
-    """Return the sum of what several calls took; a part that no call says stays unknown."""
+    """Return the sum of several usages. A part that no call reports stays unknown."""
     return Usage(
         input_tokens=sum_of_known(usage.input_tokens for usage in usages),
         output_tokens=sum_of_known(usage.output_tokens for usage in usages),
@@ -117,7 +117,7 @@ def retape(
     timeout_s: float | None = None,
     evidence: str | os.PathLike[str] | None = None,
 ) -> Retaping:
-    """Run the candidate, and write what it was answered as another take of the case.
+    """Run a candidate, and add the answers it got to the case as another take.
 
     `live` names the models and tools that may be called for real. `answers` are served to calls that nothing else
     answers, in order; then `ask` is asked. A run that is not `fixed` is written only with `keep`, a take of the same
@@ -156,8 +156,7 @@ def retape(
 
 
 def _difference_in(name: str, again: ReplayResult, result: ReplayResult) -> str:
-    """Why a take is of little use: the candidate does something else when it is served from it, or from another take
-    that it fits."""
+    """Return why a take is of little use: on it, or on another take that it fits, the candidate acts differently."""
     if again.verdict is result.verdict:
         return ""
     verdict = f"it is {again.verdict.value}: {again.reason}"
@@ -178,7 +177,7 @@ def take_from_run(
     keep: bool = False,
     dry_run: bool = False,
 ) -> Retaping:
-    """Write a run that is already there, such as a fork, as another take of the case. No candidate is run."""
+    """Write an existing run, such as a fork, as a new take of the case, without running a candidate."""
     subject = case if isinstance(case, ReplayCase) else load_case(case)
     name = _checked_name(subject, name, replace=replace)
     calls = tuple(call for call in run.calls if not is_refused(call))
@@ -195,7 +194,7 @@ def take_from_run(
 
 
 def _checked_name(case: ReplayCase, name: str | None, *, replace: bool) -> str:
-    """The name of a new take; a `UsageError` where it cannot be one, or is taken."""
+    """Return the name of a new take, or raise `UsageError` if it is invalid or in use."""
     if name is None:
         return new_name(case)
     if has_take(case, check_name(name)) and not replace:
@@ -204,7 +203,7 @@ def _checked_name(case: ReplayCase, name: str | None, *, replace: bool) -> str:
 
 
 class _Rounds:
-    """The tape of a retape, which grows by an answer in each round."""
+    """The tape of a retape, which grows by one answer per round."""
 
     def __init__(
         self,
@@ -223,17 +222,17 @@ class _Rounds:
 
     @property
     def unused_answers(self) -> tuple[WrittenAnswer, ...]:
-        """The written answers that are left."""
+        """The remaining written answers."""
         return tuple(self._answers)
 
     @property
     def case(self) -> ReplayCase:
-        """The case with the answers so far on its tape."""
+        """The case with the answers collected so far on its tape."""
         case = with_scenario(self._case, take=RECORDED, is_only_take=True, notes_sources=True)
         return structs.replace(case, tape=(*self._recorded, *self._added))
 
     def answer(self, result: ReplayResult) -> bool:
-        """Answer the first call that was refused; False when there is none, or nobody answers it."""
+        """Answer the first refused call. Return False if there is none or no answer for it."""
         refused = list(filter(is_refused, _calls_of(result)))
         if not refused or len(self._added) >= _MOST_ROUNDS or (not self._answers and self._ask is None):
             return False
@@ -243,7 +242,7 @@ class _Rounds:
             answer = self._ask(RetapeQuestion(call=refused[0], text=text))
         if answer is None:
             return False
-        # Calls that were done for real in this round are not done again in the next.
+        # Keep this round's live answers, so that the next round does not repeat the calls.
         for new_call in self.new_calls(result):
             if new_call.answered_by == LIVE:
                 self._add(new_call.call, LIVE, new_call.text)
@@ -257,12 +256,12 @@ class _Rounds:
         self._texts.append(text)
 
     def new_calls(self, result: ReplayResult) -> tuple[NewCall, ...]:
-        """The answered calls of the run that the recorded take does not answer, in order."""
+        """Return the answered calls that the recorded take does not answer, in order."""
         recorded = {call.seq for call in self._recorded}
         sources = {call.seq: index for index, call in enumerate(self._added)}
         found = []
         for call in _calls_of(result):
-            if is_refused(call) or call.name in MACHINE:  # the time and chance are no answers
+            if is_refused(call) or call.name in MACHINE:  # time and chance are not answers
                 continue
             if call.source is None:
                 found.append(NewCall(call=call, answered_by=LIVE, text=self._difference(call)))
@@ -272,13 +271,13 @@ class _Rounds:
         return tuple(found)
 
     def _difference(self, call: Call) -> str:
-        """Return what was recorded, what is asked now, and what differs."""
+        """Describe the recorded call, the new call, and their differences."""
         tape = Tape(self._recorded, name=self._case.id)
         return explain(tape, Matcher(tape), as_pending(call), call.seq).message
 
 
 def _problem(result: ReplayResult, *, keep: bool) -> str:
-    """Why the run cannot become a take, or should not."""
+    """Return why the run cannot or should not become a take."""
     left = first_with(Effect.DIVERGED, result.deviations)
     if left is not None:
         answer_it = "--allow-connect"
@@ -293,7 +292,7 @@ def _problem(result: ReplayResult, *, keep: bool) -> str:
 
 
 def _write(retaping: Retaping, name: str, run: TraceRun, *, replace: bool) -> tuple[Take, Path]:
-    """Write the run as a take, and check that the take leads to the same verdict offline."""
+    """Write the run as a take, and verify that the take leads to the same verdict offline."""
     case, result = retaping.case, retaping.result
     run = redacted_run(run, file_redactor())
     take = Take(
@@ -322,7 +321,7 @@ def _write(retaping: Retaping, name: str, run: TraceRun, *, replace: bool) -> tu
 
 
 def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]:
-    """The numbers of calls that the recorded take holds just like this, and the numbers that they have there."""
+    """Map the numbers of calls that the recorded take holds unchanged to their numbers there."""
     recorded = {call.seq: call for call in take_calls(case, RECORDED)}
     same = {}
     for call in calls:
@@ -333,7 +332,7 @@ def _same_as_recorded(case: ReplayCase, calls: Sequence[Call]) -> dict[int, int]
 
 
 def _content_of(call: Call) -> tuple[object, ...]:
-    """Return what a call asked and what it was answered."""
+    """Return the request and the outcome of a call."""
     return (call.kind, call.name, call.request_json, call.result_json, call.error, call.items_json, call.wire)
 
 
@@ -348,9 +347,9 @@ def _new_answer(new_call: NewCall) -> NewAnswer:
 
 
 def _with_spans(run: TraceRun) -> list[Call]:
-    """The calls of a run with their places in time, where they were made one after another.
+    """Return the calls of a run, with time spans if they were made one after another.
 
-    A replay does not say when served calls ended among others. Without overlaps that follows from their order.
+    A replay does not say when served calls ended relative to others. Without overlaps, that follows from their order.
     """
     calls = [call for call in run.calls if not is_refused(call)]
     if all(call.span is not None for call in calls):

@@ -1,4 +1,4 @@
-"""Retape a whole suite, within a budget."""
+"""Retape a whole suite within a budget."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from replaykit.errors import UsageError
 from replaykit.model.events import Usage
 from replaykit.model.result import ReplayResult, Verdict
 
-# No commas: 2,50 is two and a half for one reader, and 250 for another.
+# No commas: 2,50 is two and a half to some readers and 250 to others.
 _AMOUNT = re.compile(r"\$\s*({0})|({0})\s*(\$|usd|tokens?|k)".format(r"\d+(?:_\d+)*(?:\.\d+)?"), re.IGNORECASE)
 
 RetapeCase = Callable[[ReplayCase], Retaping]
-"""Runs the candidate for a new take of a case."""
+"""A function that runs the candidate for a new take of a case."""
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """The limit of live calls in all, in dollars or in tokens; nothing is counted where neither is known."""
+    """The limit of all live calls in dollars or tokens. Calls that report neither are not counted."""
 
     cost_usd: float | None = None
     tokens: int | None = None
 
     def is_spent(self, usage: Usage) -> bool:
-        """True when so much was used that no further case may begin."""
+        """Return whether the budget is used up, so that no further case may start."""
         if self.cost_usd is not None and (usage.cost_usd or 0.0) >= self.cost_usd:
             return True
         return self.tokens is not None and tokens_of(usage) >= self.tokens
@@ -40,7 +40,7 @@ NO_BUDGET = Budget()
 
 
 def parse_budget(text: str) -> Budget:
-    """Return the budget that a text such as `$2.50`, `2.50usd` or `200000 tokens` names."""
+    """Parse a budget such as `$2.50`, `2.50usd` or `200000 tokens`."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text!r} is no budget", hint="Write dollars as 2.50usd, or tokens as 200000tokens.")
@@ -54,16 +54,16 @@ def parse_budget(text: str) -> Budget:
 
 
 def tokens_of(usage: Usage) -> int:
-    """Return the tokens that were sent and received."""
+    """Return the number of tokens sent and received."""
     return (usage.input_tokens or 0) + (usage.output_tokens or 0)
 
 
 class Left(Struct, frozen=True, kw_only=True):
-    """A case that was not retaped, and why."""
+    """A case that was not retaped, and the reason."""
 
     case: ReplayCase
     result: ReplayResult | None = None
-    """The result of the candidate, where that is the reason."""
+    """The candidate's result, if that is the reason."""
     reason: str
 
 
@@ -77,8 +77,10 @@ def retape_many(
     evidence: Path | None = None,
     on_done: Callable[[], None] = lambda: None,
 ) -> list[Retaping | Left]:
-    """Retape cases one after another; with `only_diverged`, those that the candidate leaves. No case begins once the
-    budget is spent."""
+    """Retape cases one after another, with `only_diverged` just those that the candidate leaves.
+
+    No case starts after the budget is used up.
+    """
     outcomes: list[Retaping | Left] = []
     for case in cases:
         outcomes.append(_one(case, candidate, retape_case, outcomes, only_diverged, budget, evidence))
@@ -105,5 +107,5 @@ def _one(
 
 
 def usage_of(outcomes: Sequence[Retaping | Left]) -> Usage:
-    """Return what the live calls of several retapes took."""
+    """Return the total usage of the live calls of several retapes."""
     return add_usage([outcome.usage for outcome in outcomes if isinstance(outcome, Retaping)])

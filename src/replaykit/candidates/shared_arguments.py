@@ -1,11 +1,11 @@
-"""Shared arguments: runs whose calls repeat each other's messages, looked through with each message once.
+"""Shared arguments: redact runs whose calls repeat each other's messages, searching each message once.
 
-Results and run logs are redacted as one text before they are written, so that a value which was found in one place goes
-in all others too. With 400 calls over 400 messages that text has 80 MB, and each look at it takes 6 s. So what calls
-repeat stands in it once, and is put back where it was.
+Results and run logs are redacted as one text before they are written, so that a value found in one place is replaced
+everywhere. With 400 calls over 400 messages, that text has 80 MB and takes 6 s per search. Repeated parts are therefore
+included once and restored afterwards.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile the text of each annotation once per class.
 
 import types
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Struct)
 
 _LEAST_BYTES = 256 * 1024
-_NO_LIMIT = 1 << 62  # what is put together was whole before
+_NO_LIMIT = 1 << 62  # what is joined was complete before
 References = dict[int, dict[str, Reference]]
-"""References to the shared parts of arguments, by the positions of their events."""
+"""References to the shared parts of arguments, by position of the event."""
 
 
 class _Shown(Struct, Generic[S], frozen=True):
-    """The parts that are looked at as one text."""
+    """The values that are redacted as one text."""
 
     rest: S
     runs: tuple[TraceRun, ...]
@@ -42,20 +42,20 @@ class _Shown(Struct, Generic[S], frozen=True):
 
 
 def redacted_run(run: TraceRun, redactor: "Redactor | None") -> TraceRun:
-    """Return a run as it may be written, event by event."""
+    """Return a run redacted event by event."""
     if redactor is None:
         return run
-    from replaykit.redaction.events import Door  # noqa: PLC0415 (not where redaction is turned off)
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (not needed with redaction off)
 
     return Door(redactor).run(run)
 
 
 def clean_with_runs(rest: S, runs: Sequence[TraceRun], redactor: "Redactor | None") -> tuple[S, list[TraceRun]]:
-    """Return a value and runs that belong to it as they may be written."""
+    """Return a value and its runs, redacted."""
     if redactor is None:
         return rest, list(runs)
-    # All of it as one text comes first, while the names beside secrets still stand there. Large values are left out: as
-    # one text they would take several times their memory. They are looked at with their events.
+    # Redact everything as one text first, while the names beside secrets are still there. Large values would take
+    # several times their memory that way, so they are redacted later, with their events.
     sharing = _Sharing(list(map(without_large_values, runs)), redactor)
     kind = cast("type[_Shown[S]]", types.GenericAlias(_Shown, (type(rest),)))
     shown = clean_struct(_Shown(rest, sharing.runs, sharing.parts), redactor, kind)
@@ -64,7 +64,7 @@ def clean_with_runs(rest: S, runs: Sequence[TraceRun], redactor: "Redactor | Non
 
 
 class _Sharing:
-    """Runs without what their calls repeat, and the way back."""
+    """Runs without the parts that their calls repeat, and the way to restore them."""
 
     def __init__(self, runs: Sequence[TraceRun], redactor: "Redactor") -> None:
         self.runs = tuple(runs)
@@ -72,7 +72,7 @@ class _Sharing:
         self._references: list[References] = [{} for _ in runs]
         arguments = [call.arguments_json for run in runs for call in run.calls]
         if sum(map(len, arguments)) < _LEAST_BYTES or redactor.rules.paths:
-            return  # where a rule names a path, each value has to stand at its own
+            return  # a rule for a path needs each value in its place
         writer = PartWriter(arguments, reference_names(redactor))
         pairs = [_without_parts(run, writer) for run in runs]
         self.runs = tuple(run for run, _ in pairs)
@@ -80,7 +80,7 @@ class _Sharing:
         self.parts = {path: tuple(items) for path, items in writer.tables.items()}
 
     def whole(self, runs: Sequence[TraceRun], parts: dict[str, tuple[Raw, ...]]) -> list[TraceRun]:
-        """Return the runs with these parts in their arguments."""
+        """Return the runs with these parts restored in their arguments."""
         reader = PartReader(parts, ExpansionBudget(_NO_LIMIT))
         return [_with_parts(run, named, reader) for run, named in zip(runs, self._references, strict=True)]
 

@@ -1,15 +1,15 @@
 """Judge a candidate on the takes that it fits: the case's default first, then the others, newest first.
 
-An agent that still has the failure fits the recorded take and is judged there. One with a changed prompt asks what only
-a later take can answer. All takes are judged by the same signatures and assertions.
+An agent that still has the failure fits the recorded take and is judged there. One with a changed prompt makes calls
+that only a later take answers. All takes are judged by the same signatures and assertions.
 
-Several takes may answer the same prompt, each in its own way. A candidate that fits more than one has to be fixed on
-each of them, so that no green depends on which take comes first.
+Several takes may answer the same prompt differently. A candidate that fits several must be fixed on each, so that no
+green depends on the order of takes.
 
-A candidate that left one take and asks nothing new on the next did not do the same twice: chance kept it from asking,
-or a file or a variable that its first attempt left behind. Such a take does not fit.
+A candidate that leaves one take but asks nothing new on the next behaved differently by chance, or because of a file or
+variable that its first attempt left behind. Such a take does not fit.
 
-Live calls are for what no take answers: where some are allowed, the takes are tried without them first.
+Live calls are a last resort: if some are allowed, all takes are tried without them first.
 """
 
 from __future__ import annotations
@@ -32,25 +32,27 @@ from replaykit.model.result import Effect, EvidenceSource, ReplayResult, Verdict
 from replaykit.model.run import TraceRun
 
 ReplayTake = Callable[[ReplayCase, Path], ReplayResult]
-"""Replays a case with the one take it names, leaving files in a directory."""
+"""A function that replays a case with the one take it names, leaving files in a directory."""
 
 
 class _Trial(Struct, frozen=True):
-    """The result of a candidate on one take, and the directory with its files."""
+    """The result of a candidate on one take, and the directory of its files."""
 
     result: ReplayResult
     place: Path
 
     @property
     def is_left(self) -> bool:
-        """True when the candidate asked for something that the take does not hold, or that nobody allowed."""
+        """Whether the candidate made a call that the take lacks or that was not allowed."""
         is_refused = any(deviation.kind == REFUSED for deviation in self.result.deviations)
         return is_refused or first_with(Effect.DIVERGED, self.result.deviations) is not None
 
 
 def replay_takes(case: ReplayCase, workspace: Path, replay_take: ReplayTake) -> ReplayResult:
-    """Return the result for the first take that the candidate fits without being `fixed`; else for the first that it
-    fits; else, without live calls, for the default."""
+    """Return the result for the first fitting take that is not `fixed`, or else for the first fitting take.
+
+    If no take fits, use live calls if allowed, or else return the result for the default take.
+    """
     names = take_order(case)
     if names == [RECORDED]:
         return replay_take(case, workspace)
@@ -65,7 +67,8 @@ def replay_takes(case: ReplayCase, workspace: Path, replay_take: ReplayTake) -> 
 
     chosen = _judge_on_fitting(offline, names, lambda name: try_take(offline, name, workspace / f"take-{name}"))
     if chosen is None and offline is not case:
-        # What the farthest take answers is not called for real. max() returns the first of equals.
+        # Continue with the take that answered the most, to avoid needless live calls. On a tie, max() returns the
+        # first.
         farthest = max(trials, key=lambda trial: trial.result.evidence.used)
         chosen = try_take(case, farthest.result.take, workspace / "live")
     chosen = chosen or trials[0]
@@ -74,7 +77,7 @@ def replay_takes(case: ReplayCase, workspace: Path, replay_take: ReplayTake) -> 
 
 
 def _judge_on_fitting(case: ReplayCase, names: Sequence[str], try_take: Callable[[str], _Trial]) -> _Trial | None:
-    """Return the first trial that fits and is not `fixed`, or the first that fits; None if no take does."""
+    """Return the first fitting trial that is not `fixed`, or else the first fitting one; None if no take fits."""
     first = fixed = None
     for name in names:
         if fixed is not None and not _may_change(fixed.result, with_take(case, name, only=True)):
@@ -95,7 +98,7 @@ def _judge_on_fitting(case: ReplayCase, names: Sequence[str], try_take: Callable
 
 
 def _contradicting(result: ReplayResult, fixed: ReplayResult) -> ReplayResult:
-    """The result, with a word on the take that the candidate is fixed on."""
+    """Return the result with a note about the take on which the candidate is fixed."""
     note = (
         f"that is on the take {result.take!r}; on {fixed.take!r}, which it fits as well, it is fixed\n"
         "A fix has to hold on every take that it fits. Delete a take whose answers no longer count"
@@ -105,10 +108,10 @@ def _contradicting(result: ReplayResult, fixed: ReplayResult) -> ReplayResult:
 
 
 def _may_change(result: ReplayResult, other: ReplayCase) -> bool:
-    """True when a candidate may come to another result on another take.
+    """Return whether another take may lead to another result.
 
-    Its calls are looked up there, which costs much less than running it once more. A take that answers all of them in
-    the same way leads to the same result, and one that lacks a call before anything differs does not fit.
+    The candidate's calls are looked up there, which is much cheaper than running it again. A take that answers all of
+    them identically leads to the same result, and one that lacks a call before the first difference does not fit.
     """
     if result.run is None or result.evidence.how is not EvidenceSource.SERVED:
         return True
@@ -116,7 +119,7 @@ def _may_change(result: ReplayResult, other: ReplayCase) -> bool:
 
 
 def _asked_again(run: TraceRun, case: ReplayCase) -> Iterable[Call]:
-    """The calls of a run, with the answers that a case has for them."""
+    """Return the calls of a run, answered by another take."""
     from replaykit.candidates.inprocess import RecordedCandidate  # noqa: PLC0415 (few cases have several takes)
 
     attempt = RecordedCandidate(run).run(case, Path(), 0)
@@ -126,12 +129,12 @@ def _asked_again(run: TraceRun, case: ReplayCase) -> Iterable[Call]:
 
 
 def _is_answered_otherwise(calls: Iterable[Call], others: Iterable[Call]) -> bool:
-    """True when the first difference is another answer; False when it is a missing one, or there is none."""
+    """Return whether the first difference is a different answer, rather than a missing one or none at all."""
     from replaykit.handlers.replay.tape import is_refused  # noqa: PLC0415 (few cases have several takes)
 
     answers = {call.seq: call for call in others}
     for call in calls:
-        other = answers.get(call.seq)  # none for calls inside of a tool that is served
+        other = answers.get(call.seq)  # missing for calls inside a served tool
         if other is None or _answer_of(call) == _answer_of(other):
             continue
         return not is_refused(other)
@@ -144,7 +147,7 @@ def _answer_of(call: Call) -> tuple[object, ...]:
 
 
 def take_order(case: ReplayCase) -> list[str]:
-    """Return the names of the takes to try, in order; a `UsageError` for one that the case does not have."""
+    """Return the takes to try, in order; raise `UsageError` for an unknown one."""
     default = case.scenario.take
     if default != RECORDED:
         check_take(case, default)
@@ -155,7 +158,7 @@ def take_order(case: ReplayCase) -> list[str]:
 
 
 def _is_answered_anew(first: ReplayCase, result: ReplayResult) -> bool:
-    """True when a run was answered something that the take it left before does not hold."""
+    """Return whether a run got an answer that the first take does not hold."""
     answered = [] if result.run is None else _outcomes(result.run.calls)
     held = _outcomes(call for call in world_of(first).calls if isinstance(call, Call))
     if first.scenario.match.mode is MatchMode.STRICT:
@@ -164,7 +167,7 @@ def _is_answered_anew(first: ReplayCase, result: ReplayResult) -> bool:
 
 
 def _outcomes(calls: Iterable[Call]) -> list[tuple[object, ...]]:
-    """Return what the agent asked in each call, and what it was answered; without the time and chance."""
+    """Return the requests and outcomes of the agent's calls, without time and chance."""
     from replaykit.handlers.replay.tape import is_refused  # noqa: PLC0415 (few candidates leave a take)
     from replaykit.model.pins import MACHINE  # noqa: PLC0415
 
@@ -181,7 +184,7 @@ def _outcomes(calls: Iterable[Call]) -> list[tuple[object, ...]]:
 
 
 def _move_up(place: Path) -> None:
-    """Put the files of the take that counts where the files of a replay are looked for."""
+    """Move the files of the chosen take to the workspace of the replay."""
     for entry in place.iterdir():
         entry.rename(place.parent / entry.name)
     place.rmdir()

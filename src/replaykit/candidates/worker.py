@@ -1,9 +1,8 @@
-"""Inside a worker: import the agent, and run each case in a process of its own with the tape behind the seam.
+"""The worker process: import the agent, and run each case in a process of its own with the tape behind the seam.
 
-A case runs in a fork of the process that has imported the agent and run nothing, so no case meets what another one has
-left behind in caches, counters or loops. Where a fork is not safe, a worker runs one case and ends. A fresh process is
-a worker with one task, which it has before it imports the agent. Only where a person asks for it does one process run
-case after case.
+Each case runs in a fork of a process that has imported the agent and run nothing, so no case sees caches, counters or
+event loops of another. Where forking is unsafe, a worker runs one case and ends. A fresh process is a worker with a
+single task, which it has before it imports the agent. A process runs case after case only on explicit request.
 """
 
 from __future__ import annotations
@@ -51,17 +50,18 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Serve tasks until the pipe ends. What the agent prints never gets into the pipe."""
+    """Serve tasks until the pipe ends. The agent's output never gets into the pipe."""
     tasks, replies = _pipes()
     job = receive(tasks, WorkerJob)
     if job is None:
         _leave()
     for log in job.logs:
+        # Programs that the agent starts must not keep the pipes open.
         os.set_inheritable(log, False)
     _warm_up()
     files = OpenFiles()
     try:
-        # Of processes that the import starts nobody knows yet which case they will be in: they are served nothing.
+        # A process that the import starts belongs to no case yet, so it is served nothing.
         closed = Replayer(Tape(()))
         entry = AgentEntry(load_named(job.spec, *job.directories, replayer=closed), job.spec, job.sort)
         reset = load_agent(job.reset, *job.directories) if job.reset else None
@@ -71,11 +71,12 @@ def main() -> None:
     reuses = job.reuses and not job.has_one_task
     forks = not reuses and not job.has_one_task and can_fork(files) and (not job.is_confined or _can_nest())
     if forks:
-        from replaykit.isolation.process_tree import adopt_orphans  # noqa: PLC0415 (for Linux alone)
+        from replaykit.isolation.process_tree import adopt_orphans  # noqa: PLC0415 (Linux only)
 
+        # Processes that a case leaves behind become children of this one, which kills them.
         adopt_orphans()
         gc.collect()
-        gc.freeze()  # a collection in a fork would copy every page of what is imported
+        gc.freeze()  # a collection in a fork would copy every page of the imported modules
     nest = _Nest(replies, job) if forks and job.is_confined else None
     send_reply(replies, Reply())
     while (task := receive_task(tasks)) is not None:
@@ -96,20 +97,20 @@ def main() -> None:
 
 
 def run_one() -> None:
-    """Import the agent that the environment names, and run it for the one task of this process."""
+    """Import the agent that the environment names, and run this process's only task."""
     tasks, replies = _channel()
     task = receive_task(tasks)
     if task is None:
-        raise SystemExit("there is no task")  # whoever gave it has gone
+        raise SystemExit("there is no task")  # the parent has gone
     tasks.close()
-    gc.freeze()  # what is there stays, and the agent's collections need not look at it
+    gc.freeze()  # excludes existing objects from the agent's collections
     gc.enable()
     _TaskWorker(task, None, None, replies).run()
     _leave()
 
 
 def _channel() -> tuple[IO[bytes], IO[bytes]]:
-    """Open the ends that the environment names: two file descriptors, or files in a directory."""
+    """Open the channel that the environment names: two file descriptors, or files in a directory."""
     address = os.environ.pop(TALK)
     task, comma, reply = address.partition(",")
     if not comma:
@@ -119,24 +120,24 @@ def _channel() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _warm_up() -> None:
-    """Replay nothing, to import what a replay imports late: 10 ms that each fork would spend otherwise."""
+    """Run an empty replay, which imports lazily loaded modules and saves each fork 10 ms."""
     AgentCall(World(case_id="", input_json=NULL), alone=True).run(lambda _: None)
 
 
 def _can_nest() -> bool:
-    """True in a sandbox in which each task can have one of its own."""
-    from replaykit.isolation import Level, support  # noqa: PLC0415 (for Linux alone)
+    """Return whether each task can have a nested sandbox."""
+    from replaykit.isolation import Level, support  # noqa: PLC0415 (Linux only)
 
     return support().nested_level is Level.FULL
 
 
 class _Nest:
-    """Runs each case in a fork that has a sandbox of its own, and says what became of that."""
+    """Runs each case in a fork with a nested sandbox, and reports its isolation."""
 
     def __init__(self, replies: IO[bytes], job: WorkerJob) -> None:
         from pathlib import Path  # noqa: PLC0415 (slow to import)
 
-        from replaykit.isolation import Policy  # noqa: PLC0415 (for Linux alone)
+        from replaykit.isolation import Policy  # noqa: PLC0415 (Linux only)
 
         self._replies = replies
         self._job = job
@@ -145,7 +146,7 @@ class _Nest:
 
     def run(self, worker: _TaskWorker, task: Task) -> None:
         """Run one case."""
-        from replaykit.isolation import Sandbox  # noqa: PLC0415 (for Linux alone)
+        from replaykit.isolation import Sandbox  # noqa: PLC0415 (Linux only)
         from replaykit.programs.isolation_level import isolation_of  # noqa: PLC0415
 
         with Sandbox(self._policy, nested=True, plan=self._plan) as sandbox:
@@ -160,7 +161,7 @@ class _Nest:
 
 
 def _run_forked(worker: _TaskWorker, replies: IO[bytes], enter: Callable[[], None]) -> None:
-    """Run one case in a fork; if it dies without a reply, say how it ended. `enter` is called in the fork first."""
+    """Run one case in a fork, calling `enter` there first. If the fork dies without a reply, report how."""
     forked = ForkedTask()
     if forked.is_child:
         enter()
@@ -168,36 +169,39 @@ def _run_forked(worker: _TaskWorker, replies: IO[bytes], enter: Callable[[], Non
         _leave()
     how = forked.wait()
     if forked.is_cut_off:
-        os._exit(1)  # half a reply stands in the pipe: nothing that follows could be read
+        os._exit(1)  # the pipe holds half a reply, so nothing after it could be read
     if not forked.has_replied:
         send_reply(replies, Reply(died=how))
 
 
 class _Turn:
-    """One task on its way: whoever speaks for it first is the only one."""
+    """One task in progress. Only the first to call `take` may reply."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.call = AgentCall(task.world, alone=True)
         self.has_begun = False
-        """True when the agent was reset."""
+        """True after the agent was reset."""
         self._taken = threading.Lock()
 
     def take(self, *, wait: bool) -> bool:
-        """True when nobody has spoken yet. Who waits for the clock waits for the end: it ends the process."""
+        """Claim the reply; return whether nobody else has.
+
+        With `wait`, block while the clock replies, which ends the process.
+        """
         return self._taken.acquire(blocking=wait)
 
 
 class _TaskWorker:
-    """Runs one task under the clock: one that takes too long ends its process, and leaves what it did so far."""
+    """Runs one task with a time limit. At the limit it sends what has happened so far and ends the process."""
 
     def __init__(
         self, task: Task, entry: AgentEntry | None, reset: Callable[..., Any] | None, replies: IO[bytes]
     ) -> None:
-        """`entry` is None where the agent is still to be imported, inside of the time of its task.
+        """`entry` is None if the agent has yet to be imported, within the task's time limit.
 
-        Whatever is known before the agent runs is found out here, before the fork: a fork copies each page that it
-        works with, and that takes longer than the work.
+        Everything that does not depend on the agent's run is computed here, before the fork: a fork copies each page it
+        touches, which takes longer than the computation.
         """
         self._turn = _Turn(task)
         self._refusal = "" if entry is None else entry.refusal(task.world)
@@ -209,26 +213,26 @@ class _TaskWorker:
         self._last = False
 
     def run(self, *, forked: ForkedTask | None = None, last: bool = False) -> None:
-        """Run the case in this process, and say how it ended; `last` when the worker ends with it."""
+        """Run the case in this process and send the reply. `last` means that the worker ends afterwards."""
         self._forked, self._last = forked, last
         process = os.getpid()
         turn = self._turn
         self._clock.start(turn.task.timeout_s, partial(self._out_of_time, turn))
-        # A context of its own: what a case leaves in context variables is gone with it.
+        # Use a separate context, so that context variables set by a case do not leak.
         reply = copy_context().run(self._reply, turn)
         if os.getpid() != process:
-            os._exit(0)  # the agent forked, and this is the copy: the original answers
+            os._exit(0)  # this is a fork that the agent made; the original replies
         self._clock.cancel()
         turn.take(wait=True)
         if forked is None:
-            self._clock.stop()  # the process may go on
+            self._clock.stop()  # the process may continue
         self._say(reply, turn.task)
 
     def _reply(self, turn: _Turn) -> Reply:
         if self._reset is not None:
             try:
                 finished(self._reset())
-            except BaseException as error:  # noqa: BLE001 (a user's function)
+            except BaseException as error:  # noqa: BLE001 (user code)
                 return Reply(reason=sayable(f"the agent could not be reset: {type(error).__name__}: {error}"))
         world, call = turn.task.world, turn.call
         turn.has_begun = True
@@ -270,24 +274,24 @@ class _TaskWorker:
 
 
 def _imported(replayer: Replayer) -> AgentEntry:
-    """Import the agent; processes that it starts meanwhile belong to the replay."""
+    """Import the agent. Processes that its import starts belong to the replay."""
     spec = os.environ["REPLAYKIT_AGENT"]
     return AgentEntry(load_named(spec, replayer=replayer), spec)
 
 
 def _pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """The two ends that were stdin and stdout; the agent gets neither."""
+    """Take over stdin and stdout as the channel, and hide them from the agent."""
     tasks, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)  # until the first case, what is printed goes where errors go
+    os.dup2(2, 1)  # until the first case, output goes to stderr
     os.close(nothing)
     return tasks, replies
 
 
 def _print_to(task: Task, job: WorkerJob) -> None:
-    """Print to the logs of a task from here on."""
-    _flush()  # what was printed before belongs where it was printed to
+    """Redirect output to the logs of a task."""
+    _flush()  # earlier output belongs to the earlier target
     for number, log in enumerate(job.logs, start=1):
         os.dup2(log, number)
     for number, name in enumerate(task.logs or (), start=1):
@@ -298,13 +302,13 @@ def _print_to(task: Task, job: WorkerJob) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed it
+        with contextlib.suppress(ValueError, OSError, AttributeError):  # the agent may have closed the stream
             stream.flush()
 
 
 def _leave() -> NoReturn:
     _flush()
-    os._exit(0)  # stray threads cannot hold it
+    os._exit(0)  # skips joining threads, which could hang
 
 
 if sys.platform != "win32":
@@ -314,31 +318,32 @@ _NOT_STARTED, _STARTED, _DONE = 0, 1, 2
 
 
 class OpenFiles:
-    """The files and connections that were open when this was made."""
+    """A snapshot of the open files and connections."""
 
     def __init__(self) -> None:
         self._before = _descriptors()
 
     def has_shared_state(self) -> bool:
-        """True when one was opened since whose position or contents all forks would share."""
+        """Return whether anything opened since has a position or content that all forks would share."""
         return any(_is_shared(number) for number in _descriptors() - self._before)
 
 
 def can_fork(files: OpenFiles) -> bool:
-    """True when a fork of this process is as good as a process that has just imported the agent.
+    """Return whether a fork of this process is equivalent to a process that has just imported the agent.
 
-    Elsewhere than on Linux nobody can see the threads of native libraries, or macOS forbids it. A thread would be
-    missing in the fork with its locks held, and a file, a connection or a child process would be one for all.
+    Other systems than Linux do not reveal the threads of native libraries, or, like macOS, make forking unsafe. A fork
+    lacks the other threads but keeps their locks held, and shares files, connections and child processes.
     """
     if sys.platform != "linux" or threading.active_count() > 1 or files.has_shared_state():
         return False
-    from replaykit.isolation.process_tree import has_children  # noqa: PLC0415 (for Linux alone)
+    from replaykit.isolation.process_tree import has_children  # noqa: PLC0415 (Linux only)
 
     if has_children():
         return False
     if _native_threads() == 1:
         return True
-    # Libraries that are made for it (OpenBLAS) end their threads before a fork, and start them again when needed.
+    # Libraries prepared for forking (OpenBLAS) end their threads before a fork and restart them when needed, so try
+    # one.
     forked = ForkedTask()
     if forked.is_child:
         os._exit(0)
@@ -347,21 +352,21 @@ def can_fork(files: OpenFiles) -> bool:
 
 
 class ForkedTask:
-    """A fork of this process, made with the object; in the fork `is_child` is true."""
+    """A fork of this process. In the child, `is_child` is true."""
 
     def __init__(self) -> None:
-        self._progress = mmap.mmap(-1, 1)  # shared by both: a reply cannot be told from its exit code
+        self._progress = mmap.mmap(-1, 1)  # shared with the child: an exit code says nothing about the reply
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python's own, of threads that `can_fork` allows
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which `can_fork` has checked
             self._pid = os.fork()
         self.is_child = self._pid == 0
 
     def begin_reply(self) -> None:
-        """Say that the fork writes its reply from here on."""
+        """Note that the child starts writing its reply."""
         self._progress[0] = _STARTED
 
     def end_reply(self) -> None:
-        """Say that the reply is whole."""
+        """Note that the reply is complete."""
         self._progress[0] = _DONE
 
     @property
@@ -370,12 +375,12 @@ class ForkedTask:
 
     @property
     def is_cut_off(self) -> bool:
-        """True when the fork died in the middle of its reply."""
+        """Whether the child died while writing its reply."""
         return self._progress[0] == _STARTED
 
     def wait(self) -> str:
-        """Wait for the fork to end, kill what it has left behind, and return how it ended."""
-        from replaykit.isolation.process_tree import kill_descendants  # noqa: PLC0415 (for Linux alone)
+        """Wait for the child to end, kill the processes it left, and return how it ended."""
+        from replaykit.isolation.process_tree import kill_descendants  # noqa: PLC0415 (Linux only)
 
         _, status = os.waitpid(self._pid, 0)
         kill_descendants()
@@ -393,7 +398,7 @@ def _descriptors() -> set[int]:
 
 
 def _is_open(number: int) -> bool:
-    """False for the listing itself, which is closed by now: its number goes to the next file."""
+    """Return False for the descriptor of the directory listing, which is closed by now."""
     try:
         os.fstat(number)
     except OSError:
@@ -402,7 +407,7 @@ def _is_open(number: int) -> bool:
 
 
 def _is_shared(number: int) -> bool:
-    """True for a connection, a queue of events, and a file that is read: its position is one for all forks."""
+    """Return whether forks would share the state of a descriptor: a connection, an event queue, a read position."""
     mode = os.fstat(number).st_mode
     if stat.S_ISREG(mode):
         return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY

@@ -1,8 +1,8 @@
-"""The messages between a process and its workers: frames of a length and JSON, over pipes. Nothing in them executes.
+"""The messages between a process and its workers: length-prefixed JSON over pipes. Nothing in them is executed.
 
-A frame has a limit on its size. Calls of a long conversation repeat its messages, and tools may answer with megabytes,
-so both are taken out (`packed_events`): shared parts stand beside the calls, and large values follow the frame as they
-are. A reply names those that came with the task by their number, and does not send them back.
+Frames are limited in size. Calls of a long conversation repeat its messages, and tools may return megabytes, so both
+are extracted (`packed_events`): shared parts accompany the calls, and large values follow the frame unencoded. A reply
+refers to values that came with the task by number instead of sending them back.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from replaykit.model.result import Deviation
 from replaykit.model.run import TraceRun
 from replaykit.model.values import ABSENT, Raw
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile the text of each annotation once per class.
 
 
 T = TypeVar("T")
@@ -28,23 +28,27 @@ _LENGTH_BYTES = 4
 
 
 class WorkerJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The agent that a worker runs. The first thing it is told."""
+    """The agent that a worker runs: the first message it gets."""
 
     spec: str
     sort: str
     reset: str | None = None
-    """module:function, called before each task."""
+    """A `module:function` that is called before each task."""
     directories: tuple[str, ...] = ()
     is_confined: bool = False
-    """True when the worker is in a sandbox. Each task then gets a nested one, and after the task's reply, unless it is
-    the last, the worker says in an `Isolation` what was written there."""
+    """True if the worker is in a sandbox, and each task in a nested one.
+
+    After each reply but the last, the worker sends an `Isolation` with what the task wrote.
+    """
     has_one_task: bool = False
-    """True when the worker ends with its first task, whose sandbox is then the worker's own."""
+    """True if the worker ends after its first task, which then uses the worker's own sandbox."""
     reuses: bool = False
-    """True when the worker runs one task after the other itself, in its one sandbox, where state could pass between
-    them: somebody asked for that."""
+    """True if the worker runs all tasks itself, in one sandbox, where state could leak between them.
+
+    Only on explicit request.
+    """
     logs: tuple[int, ...] = ()
-    """File descriptors for what the agent prints, and for what it says on stderr."""
+    """File descriptors for the agent's stdout and stderr."""
 
 
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,19 +57,19 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     world: World
     timeout_s: float
     logs: tuple[str, str] | None = None
-    """Files for what the agent prints, and for what it says on stderr, where the worker was not handed pipes."""
+    """Log files for stdout and stderr, for a worker without inherited pipes."""
 
 
 class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a task, or (with neither run nor reason) the word that the agent is loaded."""
+    """The outcome of a task, or, without run and reason, the message that the agent is loaded."""
 
     run: TraceRun | None = None
     deviations: tuple[Deviation, ...] = ()
     reason: str = ""
     last: bool = False
-    """True when the worker ends with it."""
+    """True if the worker ends after this reply."""
     died: str = ""
-    """The end of the case's own process, where it gave no answer."""
+    """How the process of the case ended, if it did not reply."""
 
 
 def send(stream: IO[bytes], message: Struct) -> None:
@@ -76,7 +80,7 @@ def send(stream: IO[bytes], message: Struct) -> None:
 
 
 def receive(stream: IO[bytes], kind: type[T]) -> T | None:
-    """The next message; None when there is none any more. A `ValueError` for anything else."""
+    """Read the next message; None at the end of the stream. Anything else raises `ValueError`."""
     head = stream.read(_LENGTH_BYTES)
     if len(head) < _LENGTH_BYTES:
         return None
@@ -89,7 +93,7 @@ def receive(stream: IO[bytes], kind: type[T]) -> T | None:
     return None
 
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile the text of each annotation once per class.
 
 
 TALK = "REPLAYKIT_TALK"
@@ -98,23 +102,23 @@ TASK_FILE, REPLY_FILE = "task", "reply"
 MAX_TASK_BYTES = 4 << 30
 """The limit for all large values of a task, which are in memory already."""
 MAX_REPLY_BYTES = 256 << 20
-"""The limit for all large values of a reply that did not come with the task: a candidate may send anything."""
+"""The limit for all new large values of a reply. A candidate may send anything."""
 PACKED_FROM_BYTES = 64 * 1024
-"""Calls with values or arguments of this size are packed."""
+"""The size of values or arguments from which calls are packed."""
 
 
 class PackedTask(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task as it is sent."""
+    """A task in transit."""
 
     task: Task
     packing: Raw = ABSENT
-    """Absent where the calls are as they are."""
+    """Absent if the calls are unpacked."""
     sizes: tuple[int, ...] = ()
-    """The number of bytes of each of the values that follow the message."""
+    """The sizes in bytes of the values that follow the message."""
 
 
 class PackedReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reply as it is sent."""
+    """A reply in transit."""
 
     reply: Reply
     packing: Raw = ABSENT
@@ -136,7 +140,7 @@ def send_task(stream: IO[bytes], task: Task) -> None:
 
 
 def receive_task(stream: IO[bytes]) -> Task | None:
-    """Return the next task; None when there is none any more. A `ValueError` for anything else."""
+    """Read the next task; None at the end of the stream. Anything else raises `ValueError`."""
     message = receive(stream, PackedTask)
     if message is None:
         return None
@@ -165,9 +169,9 @@ def send_reply(stream: IO[bytes], reply: Reply, calls: Sequence[AnyEvent] = ()) 
 
 
 def receive_reply(stream: IO[bytes], calls: Sequence[AnyEvent] = ()) -> Reply | None:
-    """Return the reply to a job, or to a task with these calls; None when there is none.
+    """Read the reply to a job, or to a task with these calls; None at the end of the stream.
 
-    A `ValueError` for anything else.
+    Anything else raises `ValueError`.
     """
     message = receive(stream, PackedReply)
     if message is None:
@@ -202,7 +206,7 @@ def _send_values(stream: IO[bytes], values: Sequence[Raw]) -> None:
 
 
 def _receive_values(stream: IO[bytes], sizes: Sequence[int], limit_bytes: int) -> list[Raw]:
-    """The values that follow a message."""
+    """Read the values that follow a message."""
     if min(sizes, default=0) < 0 or sum(sizes) > limit_bytes:
         raise ValueError(f"values of {sum(sizes):,} bytes; at most {limit_bytes:,} are read")
     values = []
@@ -210,5 +214,5 @@ def _receive_values(stream: IO[bytes], sizes: Sequence[int], limit_bytes: int) -
         data = stream.read(size)
         if len(data) < size:
             raise ValueError("a message was cut off")
-        values.append(msgspec.json.decode(data, type=Raw))  # says whether it is JSON
+        values.append(msgspec.json.decode(data, type=Raw))  # raises if it is not JSON
     return values

@@ -1,4 +1,4 @@
-"""Workers: processes that import an agent once and fork for each case, replaced when one hangs or dies."""
+"""Workers: processes that import an agent once and fork for each case. One that hangs or dies is replaced."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from replaykit.model.values import sayable
 from replaykit.programs.plan import hash_seed
 
 LOAD_TIMEOUT_S = 120.0
-"""The time that an agent may take to be imported."""
+"""The time limit for importing an agent."""
 _KEPT_BYTES = 1 << 16
-_GRACE_S = 5.0  # a worker ends a task by itself at its time limit; this is for one that cannot
+_GRACE_S = 5.0  # extra time for a worker that cannot end a task at its time limit
 _MAIN = "from replaykit.candidates.worker import main; main()"
 
 
 class WorkerCandidate:
-    """An agent in Python, run by as many workers as there are cases at once. Use it in a `with` block, or `stop` it."""
+    """A Python agent that runs in one worker per parallel case. Use it in a `with` block, or call `stop`."""
 
     def __init__(self, job: WorkerJob) -> None:
         self.label = job.spec
@@ -46,7 +46,7 @@ class WorkerCandidate:
         self._all: set[_Worker] = set()
         self._cannot_load = ""
         self._stopped = threading.Event()
-        weakref.finalize(self, _end, self._all)  # for those who do not stop it
+        weakref.finalize(self, _end, self._all)  # for users who never call `stop`
 
     def __enter__(self) -> WorkerCandidate:
         return self
@@ -55,12 +55,12 @@ class WorkerCandidate:
         self.stop()
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Run the case in the first worker that is free."""
+        """Run the case in an idle worker, starting one if necessary."""
         return self.run_task(Task(world=world_of(case), timeout_s=timeout_s), case.scenario.consent, workspace)
 
     def run_task(self, task: Task, consent: Consent, workspace: Path) -> Attempt:
-        """Run a task in the first worker that is free."""
-        if self._cannot_load:  # nor could it for the next one
+        """Run a task in an idle worker, starting one if necessary."""
+        if self._cannot_load:  # a new worker could not load it either
             return Attempt(reason=self._cannot_load)
         worker = self._take(hash_seed(task.world.pins, os.environ), consent)
         if worker is None:
@@ -74,8 +74,7 @@ class WorkerCandidate:
         return attempt
 
     def _take(self, hashes: str, consent: Consent) -> _Worker | None:
-        """A worker whose sets have the order that the case needs, and that may do what it is allowed to; None where
-        they were stopped."""
+        """Return a worker with the hash seed and boundary that the case needs; None after `stop`."""
         boundary = boundary_for(consent)
         with self._lock:
             if self._stopped.is_set():
@@ -84,12 +83,13 @@ class WorkerCandidate:
                 if (worker.hashes, worker.boundary) == (hashes, boundary):
                     self._idle.remove(worker)
                     return worker
+        # Outside of the lock, because starting a process takes long. `stop` may come meanwhile.
         worker = _Worker(self.job, hashes, consent)
         with self._lock:
             if not self._stopped.is_set():
                 self._all.add(worker)
                 return worker
-        worker.end()  # it was started while they were stopped
+        worker.end()  # the worker was started during `stop`
         return None
 
     def _give_back(self, worker: _Worker) -> None:
@@ -101,7 +101,7 @@ class WorkerCandidate:
         worker.end()
 
     def stop(self) -> None:
-        """End all workers; no further ones begin."""
+        """End all workers. No new ones start."""
         with self._lock:
             self._stopped.set()
             self._idle.clear()
@@ -114,12 +114,12 @@ def _end(workers: set[_Worker]) -> None:
 
 
 class _Worker:
-    """One process. `usable` until it has died or was ended."""
+    """One worker process. `usable` until it dies or is ended."""
 
     def __init__(self, job: WorkerJob, hashes: str, consent: Consent) -> None:
         self.hashes = hashes
         self.boundary = boundary_for(consent)
-        """The boundary of the worker; it serves any case of the same boundary."""
+        """What this worker may reach. It serves any case with the same boundary."""
         self._cleanup = contextlib.ExitStack()
         self._confined = self._cleanup.enter_context(confined_tree(consent))
         self._logs = worker_logs()
@@ -132,7 +132,7 @@ class _Worker:
             pass_fds=() if self._logs is None else self._logs.sinks,
             start_new_session=os.name == "posix",
         )
-        assert self._process.stdin is not None  # all three were asked for
+        assert self._process.stdin is not None  # all three are pipes
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._tasks, self._replies = self._process.stdin, self._process.stdout
@@ -141,7 +141,8 @@ class _Worker:
         self._job: WorkerJob | None = replace(
             job,
             is_confined=self.boundary is not None,
-            # What one task really writes shows through in the sandbox: no layer of another task can cover it.
+            # Files really written by one task are visible inside the sandbox, and the layer of another task cannot hide
+            # them.
             has_one_task=self.boundary is not None and bool(consent.write or consent.keep_writes),
             logs=() if self._logs is None else self._logs.sinks,
         )
@@ -153,10 +154,13 @@ class _Worker:
         self._clock = ReplayClock()
         self.usable = True
         self.cannot_load = ""
-        """Why there is no agent to run, in words."""
+        """The reason why the agent could not be loaded."""
 
     def run(self, task: Task, consent: Consent) -> Attempt:
-        """Run one task; the agent is loaded before the first. Neither run nor reason where it died."""
+        """Run one task, loading the agent before the first.
+
+        If the worker dies, the attempt has neither run nor reason.
+        """
         self._died = ""
         if self._job is not None:
             loaded = self._exchange(self._job, LOAD_TIMEOUT_S)
@@ -183,7 +187,7 @@ class _Worker:
         return with_isolation(attempt, isolation)
 
     def _isolation_of_task(self, reply: Reply | None) -> Isolation:
-        """Return the isolation of a task and what it ran into: of its nested sandbox, or of a worker with one task."""
+        """Return the isolation of a task: of its nested sandbox, or of a worker with a single task."""
         if self._reuses:
             return self._isolation_since()
         if reply is None or reply.last:
@@ -201,7 +205,7 @@ class _Worker:
         return replace(outer, **written, notes=notes)
 
     def _isolation_since(self) -> Isolation:
-        """Return the isolation of a task in a sandbox that earlier tasks have written in as well."""
+        """Return the isolation of a task in a sandbox that earlier tasks have also written to."""
         whole = self._confined.isolation()
         written = tuple(file for file in whole.written if file not in self._written_before)
         count = whole.written_count - self._count_before
@@ -221,16 +225,16 @@ class _Worker:
         return Attempt()
 
     def printing_into(self, workspace: Path) -> AbstractContextManager[tuple[str, str] | None]:
-        """Write there what the agent prints while a case is run; its logs are whole when the block ends.
+        """Write what the agent prints during the block to the workspace. The logs are complete when the block ends.
 
-        Gives the names of the files that the agent has to open by itself.
+        Yields the names of the files that the agent must open itself, if any.
         """
         if self._logs is None:
             return in_files(workspace)
         return self._logs.into(workspace)
 
     def how_it_died(self, workspace: Path) -> str:
-        """Why there is neither a run nor a reason; its logs are whole by now."""
+        """Return why there is neither a run nor a reason. The logs must be complete."""
         printed = last_lines(workspace / "stderr.log")
         if self._died:
             how = _in_words(self._died, printed)
@@ -239,7 +243,7 @@ class _Worker:
         return f"the agent's process died while it ran this case: {how}"
 
     def _exchange(self, message: WorkerJob | Task, timeout_s: float) -> Reply | None:
-        """The worker's answer; None when it died, or had to be ended because none came in time."""
+        """Send a message and return the reply; None if the worker died, or was ended at the time limit."""
         self._clock.start(timeout_s, self._out_of_time)
         reply = None
         try:
@@ -250,7 +254,7 @@ class _Worker:
                 send(self._tasks, message)
                 reply = receive_reply(self._replies)
         except (OSError, ValueError, MsgspecError):
-            pass  # it is gone, or says what is no answer: either way it will not be asked again
+            pass  # the worker died or sent garbage, so it is not used again
         finally:
             self._clock.cancel()
         self.usable = reply is not None and not reply.last and not self._timed_out
@@ -268,7 +272,7 @@ class _Worker:
         return _in_words(f"signal {-code}" if code < 0 else f"exit code {code}", printed)
 
     def end(self) -> None:
-        """End the process and whatever it has started."""
+        """End the process and its process group."""
         self.usable = False
         self._clock.stop()
         kill_group(self._process)
@@ -285,7 +289,7 @@ def _in_words(how: str, printed: str) -> str:
 
 
 class _Loading(threading.Thread):
-    """Reads what a process prints before its first case, and keeps it in no file. A case has logs of its own."""
+    """Collects what a process prints before its first case. Cases have logs of their own."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(name="replaykit-loading", daemon=True)
@@ -299,7 +303,7 @@ class _Loading(threading.Thread):
                 self._last_output = (self._last_output + data)[-_KEPT_BYTES:]
 
     def last_lines(self) -> str:
-        """The end of it, of a process that has ended."""
+        """Return the last lines that an ended process printed."""
         self.join(_GRACE_S)
         lines = self._last_output.decode(errors="replace").splitlines()
         return "\n".join(line for line in lines[-5:] if line.strip())

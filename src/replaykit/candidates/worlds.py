@@ -1,4 +1,4 @@
-"""The world of a case: what a candidate in Python meets."""
+"""The world of a case: what a Python candidate is given."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from replaykit.model.values import Json, Raw, raw
 
 
 def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
-    """The case's input, fixtures and rules; other calls than the fixtures where they are given.
+    """Return the case's input, rules and calls, which are the fixtures unless `calls` is given.
 
-    A case that asks for more than the person who runs it allows is a `UsageError`: nobody runs it by mistake.
+    A case that asks for more than the user allows raises `UsageError`.
     """
     if refused := refused_in(case):
         raise UsageError(refusal_text(refused))
@@ -57,10 +57,10 @@ def world_of(case: ReplayCase, calls: Iterable[Call] | None = None) -> World:
 
 
 def _with_model_match(case: ReplayCase, rules: MatchRules) -> MatchRules:
-    """The rules, with the models of a retaped case compared as those of its recorded take are.
+    """Compare models of a retaped case the way its recorded take does.
 
-    Where that take is of an imported trace, messages and tools decide. A take has the whole request of a live model as
-    well, and SDKs send other parameters to a gateway than to the vendor itself.
+    For an imported trace, only messages and tools count. A new take holds the complete request of a live model, and
+    SDKs send different parameters to a gateway than to the vendor.
     """
     if rules.model is not None or case.scenario.take == RECORDED:
         return rules
@@ -71,16 +71,16 @@ def _with_model_match(case: ReplayCase, rules: MatchRules) -> MatchRules:
 
 
 def calls_of(case: ReplayCase, held: Iterable[Raw] = ()) -> Iterable[Call]:
-    """The calls of the take that the case is run with; large values that are `held` in memory are not read again."""
+    """Return the calls of the case's take. Large values already `held` in memory are not read again."""
     return take_calls(case, case.scenario.take, held)
 
 
 def _rules(scenario: Scenario) -> MatchRules:
-    """The case's rules within the consent: what may be called for real on a miss, and which addresses are reached."""
+    """Return the case's rules restricted to the consent: live calls on a miss, and reachable addresses."""
     rules, consent = scenario.match, scenario.consent
     if consent.everything:
         return rules
-    # What is live by its mode needs no rule for misses: the case's own rule stays.
+    # Tools that are live by mode need no rule for misses, so the case's own rule stays.
     by_mode = _live_by_mode(scenario)
     granted = tuple(name for name in consent.live if name == EVERY_TOOL or name not in by_mode)
     rules = replace(rules, network=consent.connect)
@@ -91,7 +91,7 @@ def _rules(scenario: Scenario) -> MatchRules:
 
 
 def _live_by_mode(scenario: Scenario) -> list[str]:
-    """Return the tools that the scenario itself has called for real each time, whatever the tape holds."""
+    """Return the tools that the scenario always calls live, even if the tape holds an answer."""
     names = [name for name, mode in scenario.tools if mode is ToolMode.LIVE]
     if scenario.models is ModelMode.LIVE:
         return [*names, MODELS]
@@ -99,8 +99,7 @@ def _live_by_mode(scenario: Scenario) -> list[str]:
 
 
 def without_live_misses(case: ReplayCase) -> ReplayCase:
-    """The case with nothing done for real in the place of an answer that its tape lacks; the case itself where nothing
-    is, or may not be."""
+    """Return the case with live calls on a miss turned off; the same case if there are none or they are not allowed."""
     scenario, consent = case.scenario, case.scenario.consent
     by_mode = _live_by_mode(scenario)
     if consent.everything or not consent.live or EVERY_TOOL in by_mode or refused_in(case):
@@ -112,7 +111,7 @@ def without_live_misses(case: ReplayCase) -> ReplayCase:
 
 
 def _pins(case: ReplayCase) -> Pins:
-    """Return what the case holds still."""
+    """Return what the case freezes besides its calls."""
     scenario = case.scenario
     started_at, clock = _clock(case)
     allowed = {name: value for name, value in scenario.environment if is_harmless(name) or name in scenario.trusted}
@@ -122,13 +121,13 @@ def _pins(case: ReplayCase) -> Pins:
 
 
 def left_unset(cases: Iterable[ReplayCase]) -> list[str]:
-    """Variables that the cases hold values of, and that nobody has allowed them to set."""
+    """Return the variables with recorded values that the user has not allowed cases to set."""
     held = {name: name in _pins(case).environment for case in cases for name, _ in case.scenario.environment}
     return sorted(name for name, is_set in held.items() if not is_set)
 
 
 def _clock(case: ReplayCase) -> tuple[float, Clock]:
-    """When time begins, and how it passes. A clock that names no moment starts where the source's run did."""
+    """Return the start time and kind of the clock. A clock without a start time starts when the source run did."""
     if case.scenario.clock is None:
         return 0.0, Clock.LIVE
     moment, clock = parse_clock(case.scenario.clock)
@@ -141,19 +140,19 @@ def _clock(case: ReplayCase) -> tuple[float, Clock]:
 
 
 def with_pins(case: ReplayCase, *, pin: bool = True, trusted: Sequence[str] = ()) -> ReplayCase:
-    """The case with these of its variables set as well; or with nothing held still at all."""
+    """Return the case with further trusted variables, or with `pin=False` with nothing frozen at all."""
     if not pin:
         return with_scenario(case, clock=None, seed=None, environment=())
     return with_scenario(case, trusted=(*case.scenario.trusted, *trusted))
 
 
 def with_take(case: ReplayCase, name: str, *, only: bool = False) -> ReplayCase:
-    """The case with this take for its first; with `only`, for its only one."""
+    """Return the case with this take as its default or, with `only`, as its only one."""
     return with_scenario(case, take=name, is_only_take=only)
 
 
 def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
-    """The case with a plan's faults around the candidate, and its attacks in the input."""
+    """Return the case with a plan's faults around the candidate, and its attacks in the input."""
     if plan.is_calm:
         return case
     from replaykit.handlers.chaos.attacks import attacked  # noqa: PLC0415 (few cases have chaos)
@@ -165,20 +164,20 @@ def with_chaos(case: ReplayCase, plan: ChaosPlan) -> ReplayCase:
 
 
 class WorldOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the person who runs cases says about all of their worlds."""
+    """Settings of the user for the worlds of all cases."""
 
     consent: Consent = NO_CONSENT
     take: str | None = None
     """The only take to serve."""
     is_pinned: bool = True
-    """False when nothing is held still."""
+    """False if nothing is frozen."""
     trusted: tuple[str, ...] = ()
     """Variables that cases may set."""
     chaos: ChaosPlan = ChaosPlan()
 
 
 def with_options(case: ReplayCase, options: WorldOptions) -> ReplayCase:
-    """The case in the world that the options ask for."""
+    """Return the case in the world that the options describe."""
     if options.take is not None:
         case = with_take(case, options.take, only=True)
     case = with_pins(with_consent(case, options.consent), pin=options.is_pinned, trusted=options.trusted)
@@ -186,7 +185,7 @@ def with_options(case: ReplayCase, options: WorldOptions) -> ReplayCase:
 
 
 def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float = DEFAULT_TIMEOUT_S) -> ReplayCase:
-    """A world without a tape: everything is done for real."""
+    """Return a case without a tape, in which everything is live."""
     scenario = Scenario(
         input_json=raw(scenario_input),
         tools=((EVERY_TOOL, ToolMode.LIVE),),
@@ -199,20 +198,20 @@ def live_case(scenario_input: Json, *, case_id: str = "live", timeout_s: float =
 
 
 def with_consent(case: ReplayCase, consent: Consent) -> ReplayCase:
-    """The case, with this allowed beside what was allowed before."""
+    """Return the case with an additional consent."""
     return with_scenario(case, consent=case.scenario.consent | consent)
 
 
 def with_scenario(case: ReplayCase, **changes: Any) -> ReplayCase:
-    """The case with other members in its scenario."""
+    """Return the case with changes to its scenario."""
     return replace(case, scenario=replace(case.scenario, **changes))
 
 
 def source_run(case: ReplayCase) -> TraceRun | None:
-    """Return the run that the case was made of, read from its source trace; None where it has none."""
+    """Return the run that the case was made from, read from its source trace; None if there is none."""
     if case.trace_path is None:
         return None
-    from replaykit.formats.files import import_trace  # noqa: PLC0415 (brings in all formats, and few cases need it)
+    from replaykit.formats.files import import_trace  # noqa: PLC0415 (imports all formats, and few cases need it)
 
     runs = import_trace(case.trace_path, case.source.format).runs
     return next((run for run in runs if case.source.run in (None, run.id)), None)

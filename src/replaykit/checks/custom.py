@@ -30,7 +30,7 @@ CHECKS: Registry[Check] = Registry("check")
 
 @checked('rk.register_check("short", is_short)')
 def register_check(name: str, fn: Check) -> None:
-    """Let cases call this function: `custom.python: {check: NAME, …}`.
+    """Let cases call this function as a check: `custom.python: {check: NAME, …}`.
 
     It is given the run, and the other parameters by name. It returns True, False, a text that says why not, or a
     `Seen`.

@@ -1,7 +1,7 @@
 """The bundle: the files of a project as one value, named by its hash.
 
-It holds files with their paths and nothing else: no links, owners or times. The same files give the same bytes.
-Whoever unpacks it trusts no path in it.
+It contains only files and their paths: no links, owners or times. Equal files give equal bytes. The receiver trusts no
+path in it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from msgspec import Struct
 from replaykit.errors import InvalidFile, UsageError
 
 MAX_BUNDLE_BYTES = 1 << 29
-"""The limit for all files together, before they are compressed."""
+"""The limit on the total size of the files, uncompressed."""
 _HEADER_BYTES = 4
 _FILE_MODE, _PROGRAM_MODE = 0o600, 0o700
 _VERSION_CONTROL = frozenset([".git", ".hg", ".svn"])
 _ENVIRONMENTS = frozenset([".venv", ".tox", ".nox", "node_modules"])
 _CACHES = frozenset(["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"])
 _LEFT_OUT = frozenset([".replaykit"]) | _VERSION_CONTROL | _ENVIRONMENTS | _CACHES
+# Files that conventionally hold secrets. Workers must have their own.
 _SECRETS = (".env", ".env.*", ".netrc", "*.pem", "*.key")
-"""Files that hold secrets by convention: each worker has its own."""
 _ENVIRONMENT = "pyvenv.cfg"
 _SHOWN_DIRECTORIES = 3
 
@@ -47,11 +47,11 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
     data: bytes
     left_out: tuple[str, ...] = ()
-    """Links that lead out of the directory, or to directories."""
+    """Links to directories or to anything outside of the directory."""
 
     @property
     def digest(self) -> str:
-        """The name of the bundle: a hash of all it holds."""
+        """The name of the bundle: a hash of its content."""
         return digest_of(self.data)
 
 
@@ -61,7 +61,7 @@ def digest_of(data: bytes) -> str:
 
 
 def pack(directory: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
-    """Return the files below a directory; a `UsageError` where they are too large to be sent around."""
+    """Bundle the files below a directory; raise `UsageError` if they are too large to send."""
     left_out: list[str] = []
     found = _files_below(directory, directory.resolve(), left_out)
     sizes = {path: os.stat(directory / path).st_size for path in found}
@@ -73,7 +73,7 @@ def pack(directory: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
     head = len(header).to_bytes(_HEADER_BYTES, "big") + header
     compressor = zstandard.ZstdCompressor().compressobj(size=len(head) + sum(sizes.values()))
     parts = [compressor.compress(head)]
-    for path, size in sizes.items():  # one file at a time: together they may be large
+    for path, size in sizes.items():  # one file at a time, because together they may be large
         content = (directory / path).read_bytes()
         if len(content) != size:
             raise UsageError(f"{path} was written to while it was read; run it again")
@@ -82,8 +82,9 @@ def pack(directory: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> Bundle:
 
 
 def _files_below(directory: Path, root: Path, left_out: list[str], prefix: str = "") -> Iterator[str]:
-    """Yield the paths of the files to send, in one order on every machine."""
+    """Yield the paths of the files to send, in the same order on every machine."""
     with os.scandir(directory) as entries:
+        # The hash of the bundle must not depend on the order in which a file system lists entries.
         ordered = sorted(entries, key=lambda entry: entry.name)
     if any(entry.name == _ENVIRONMENT for entry in ordered):
         return
@@ -122,12 +123,12 @@ def _refuse_large(directory: Path, sizes: dict[str, int], limit_bytes: int) -> N
 
 
 def unpack(data: bytes, digest: str, target: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> None:
-    """Write the files of a bundle into a new directory; an error, before anything is written, where one is wrong."""
+    """Write the files of a bundle to a new directory. An invalid bundle raises before anything is written."""
     if digest_of(data) != digest:
         raise _wrong("its hash is not the one it was announced with", digest)
     try:
         whole_bytes = zstandard.frame_content_size(data)
-        # Paths and sizes come on top of the files' own bytes.
+        # Allow for the list of paths and sizes on top of the files.
         if not 0 <= whole_bytes <= 2 * limit_bytes:
             raise _wrong(f"it unpacks to {whole_bytes:,} bytes; at most {2 * limit_bytes:,} are accepted", digest)
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
@@ -139,6 +140,7 @@ def unpack(data: bytes, digest: str, target: Path, *, limit_bytes: int = MAX_BUN
 def _unpack_from(reader: IO[bytes], whole_bytes: int, digest: str, target: Path) -> None:
     size = int.from_bytes(reader.read(_HEADER_BYTES), "big")
     try:
+        # A forged length must not make this allocate more than the bundle unpacks to.
         files = msgspec.json.decode(reader.read(min(size, whole_bytes)), type=list[BundledFile])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise _wrong("it has no list of files", digest) from None
@@ -157,7 +159,7 @@ def _unpack_from(reader: IO[bytes], whole_bytes: int, digest: str, target: Path)
 
 
 def _refuse_paths(files: list[BundledFile], digest: str) -> None:
-    """Refuse paths that lead out of the directory, are there twice, or go through a file."""
+    """Refuse paths that leave the directory, are duplicates, or pass through a file."""
     paths = {file.path for file in files}
     if len(paths) != len(files):
         raise _wrong("it holds a path twice", digest)
@@ -169,7 +171,7 @@ def _refuse_paths(files: list[BundledFile], digest: str) -> None:
 
 
 def is_inner_path(path: str) -> bool:
-    """Return True for a plain relative path that stays below its directory on every system."""
+    """Return whether a path is relative and stays below its directory on every system."""
     if not path or any(character in path for character in "\\:\0"):
         return False
     return all(part not in ("", ".", "..") for part in path.split("/"))
@@ -177,6 +179,7 @@ def is_inner_path(path: str) -> bool:
 
 def _write(file: str, content: bytes, is_program: bool) -> None:
     mode = _PROGRAM_MODE if is_program else _FILE_MODE
+    # O_EXCL follows no link and overwrites nothing, whatever the bundle claims.
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     with os.fdopen(handle, "wb", buffering=0) as stream:
         stream.write(content)

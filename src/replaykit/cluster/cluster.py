@@ -1,4 +1,4 @@
-"""A suite on an engine: cases go out in chunks, their replies come back in order, and each counts once."""
+"""Run a suite on an engine: cases go out in chunks, replies come back in order, and each counts once."""
 
 from __future__ import annotations
 
@@ -54,39 +54,39 @@ from replaykit.redaction.project import is_on
 from replaykit.telemetry.switch import watcher
 
 LOCAL = "local"
+# The number of chunks per slot that may be in progress or waiting to be yielded, because they stay in memory.
 _AHEAD = 8
-"""For each chunk that can run, the chunks that may be under way or done beyond the next reply: they are in memory."""
+# The target duration of a chunk: long compared with the cost of sending it, short compared with the suite.
 _CHUNK_S = 1.0
-"""The time that a chunk should take: long beside what it costs to send one, short beside the suite."""
 _FIRST_ITEMS, _MAX_ITEMS = 8, 512
 
 
 class WorkerLost(Exception):
-    """Workers died again and again with a chunk."""
+    """Workers died repeatedly while running a chunk."""
 
 
 class PendingChunk(Protocol):
-    """A chunk that an engine has taken."""
+    """A submitted chunk."""
 
     def done(self) -> bool:
-        """Return True when `result` is there."""
+        """Return whether `result` is available."""
 
     def result(self) -> bytes:
-        """Wait for the replies; `WorkerLost` where the engine has given up."""
+        """Wait for the replies; raise `WorkerLost` if the engine gave up."""
 
 
 class Engine(Protocol):
-    """Runs chunks somewhere, and schedules them."""
+    """Schedules and runs chunks."""
 
     @property
     def slots(self) -> int:
-        """The number of chunks that can run at once, which may change."""
+        """The number of chunks that can run at once. It may change."""
 
     def submit(self, order: str, frames: bytes) -> PendingChunk:
-        """Take a chunk."""
+        """Submit a chunk."""
 
     def close(self) -> None:
-        """End what runs."""
+        """Stop everything that is running."""
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
 
 
 class CaseReply(Struct, frozen=True, kw_only=True):
-    """The answer about one case, and the files of its run."""
+    """The reply to one case, with the files of its run."""
 
     result: ReplayResult
     input_json: Raw = ABSENT
@@ -109,10 +109,10 @@ class CaseReply(Struct, frozen=True, kw_only=True):
     files: tuple[WrittenLog, ...] = ()
     is_kept: bool = False
     error: ReplayKitError | None = None
-    """The error in the case's own file."""
+    """An error in the case's own file."""
 
     def with_evidence(self, files: EvidenceFiles | None) -> ReplayResult:
-        """Return the result; if it leaves evidence, as that is written here."""
+        """Return the result, writing its evidence if it is to be kept."""
         if files is None or not self.is_kept:
             return self.result
         directory = new_workspace(files.root, self.result.case_id)
@@ -121,10 +121,10 @@ class CaseReply(Struct, frozen=True, kw_only=True):
 
 
 class Cluster:
-    """The workers of one suite. Close it when the suite ends."""
+    """The workers of one suite. Close it at the end."""
 
     def __init__(self, on: str, candidate: Candidate, settings: ClusterSettings) -> None:
-        """`on` is `local` or the address of a scheduler, `dask://HOST:PORT`."""
+        """`on` is `local` or a scheduler's address, `dask://HOST:PORT`."""
         refuse_consent_of_this_machine(settings.world.consent)
         root = Path.cwd()
         agent = _portable_agent(candidate, root)
@@ -153,17 +153,17 @@ class Cluster:
         self._in_flight: dict[int, _Sent] = {}
         self._engine = _engine(on, bundle, self._job, settings.jobs, {VARIABLE: key.hex()})
         self.candidate = ClusterCandidate(self, candidate.label)
-        """The agent, each run of which is a chunk of its own; for trials, whose verdicts are found here."""
+        """The agent for trials, whose verdicts are reached in this process. Each run is a chunk."""
 
     @property
     def jobs(self) -> int:
-        """The number of runs to ask for at once, so that no worker waits for the next one."""
+        """The number of runs to submit at once, so that no worker is idle."""
         return 2 * self._engine.slots
 
     def replays(self, cases: Sequence[ReplayCase | Unusable | FiledCase]) -> Iterator[CaseReply]:
-        """Yield the answer about each case, in the order of the cases, as it comes.
+        """Yield the reply to each case, in order, as soon as possible.
 
-        A few chunks are under way at a time, so that memory does not grow with the suite.
+        Only a few chunks are in progress at a time, so that memory does not grow with the suite.
         """
         sizes, begin = _ChunkSizes(len(cases)), 0
         waiting: deque[tuple[Sequence[ReplayCase | Unusable | FiledCase], _Sent]] = deque()
@@ -188,7 +188,7 @@ class Cluster:
         on_done: Callable[[], None],
         on_wrong: Callable[[ReplayKitError], None] | None,
     ) -> list[ReplayResult]:
-        """Return the result of each case, as `replay_many` does without an engine."""
+        """Return the result of each case, like the function `replay_many` without an engine."""
         files = EvidenceFiles(root=evidence, of_passed=True)
         results = []
         for case, reply in zip(cases, self.replays(cases), strict=True):
@@ -201,11 +201,11 @@ class Cluster:
         return results
 
     def ask(self, item: Item) -> ItemReply:
-        """Return the answer to one item."""
+        """Send one item and return its reply."""
         return self._received(self._send([item]))[0]
 
     def close(self) -> None:
-        """End the suite on all workers."""
+        """Stop the suite on all workers."""
         self._engine.close()
 
     def _items(self, chunk: Iterable[ReplayCase | Unusable | FiledCase]) -> Iterator[Item]:
@@ -223,7 +223,7 @@ class Cluster:
         return sent
 
     def _received(self, sent: _Sent) -> list[ItemReply]:
-        """Return the replies to a chunk; halve a chunk that was lost with its workers, until each item has a reply."""
+        """Return the replies to a chunk. If it was lost with its workers, halve it until each item has a reply."""
         if not sent.items:
             return []
         try:
@@ -236,10 +236,10 @@ class Cluster:
             return [reply for half in halves for reply in self._received(half)]
 
     def _reply_alone(self, items: Sequence[Item]) -> list[ItemReply]:
-        """Return the reply to one item that runs with nothing beside it.
+        """Return the reply to one item that runs while no other does.
 
-        A worker that dies takes everything on it along, so an item whose workers died may have had a bad neighbor. Only
-        if they also die with this item alone, it is the cause.
+        A dying worker loses everything that runs on it, so the item may only have run beside the cause. It is the cause
+        itself only if workers also die while it runs alone.
         """
         with self._sending:
             for other in list(self._in_flight.values()):
@@ -288,19 +288,19 @@ _REPLIES = msgspec.json.Decoder(ItemReply)
 
 
 class _Sent(Struct, frozen=True):
-    """A chunk, and the engine's word for it."""
+    """A submitted chunk with its items."""
 
     items: Sequence[Item]
     pending: PendingChunk
 
     def wait(self) -> None:
         """Wait until the chunk is done, or lost."""
-        with suppress(WorkerLost):  # whoever sent it finds out
+        with suppress(WorkerLost):  # reported to its sender
             self.pending.result()
 
 
 class _ChunkSizes:
-    """The number of cases in the next chunk: as many as take `_CHUNK_S`, and fewer towards the end of the suite."""
+    """Chooses the number of cases per chunk: as many as take `_CHUNK_S`, and fewer towards the end of the suite."""
 
     def __init__(self, total: int) -> None:
         self._remaining = total
@@ -308,12 +308,12 @@ class _ChunkSizes:
         self._seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Take the time of a case into account."""
+        """Take the duration of a case into account."""
         self._count += 1
         self._seconds += seconds
 
     def next(self, slots: int) -> int:
-        """Return the size of a chunk that is about to be sent to one of so many slots."""
+        """Return the size of the next chunk, given the number of slots."""
         size = _FIRST_ITEMS
         if self._count:
             mean_s = max(self._seconds / self._count, _CHUNK_S / _MAX_ITEMS)
@@ -333,14 +333,14 @@ def _failed(result: ReplayResult, error: ReplayKitError | None) -> CaseReply:
 
 
 class ClusterCandidate:
-    """An agent that runs on the workers of a suite; what it did is judged here."""
+    """An agent that runs on the workers of a suite and is judged here."""
 
     def __init__(self, cluster: Cluster, label: str) -> None:
         self.label = label
         self._cluster = cluster
 
     def run(self, case: ReplayCase, workspace: Path, timeout_s: float) -> Attempt:
-        """Run it once, on the next worker that is free."""
+        """Run the agent once, on the next idle worker."""
         consent = case.scenario.consent
         refuse_consent_of_this_machine(consent)
         task = io.BytesIO()
@@ -352,12 +352,12 @@ class ClusterCandidate:
         return reply.attempt
 
     def stop(self) -> None:
-        """End what runs."""
+        """Stop everything that is running."""
         self._cluster.close()
 
 
 def write_logs(files: Iterable[WrittenLog], directory: Path) -> None:
-    """Write the files of a run that was elsewhere; a worker chooses no place outside of the directory."""
+    """Write the files of a remote run. Paths that leave the directory are refused."""
     for file in files:
         if not is_inner_path(file.path):
             raise FetchFailed(f"a worker sent a file with the path {file.path!r}")
@@ -368,7 +368,7 @@ def write_logs(files: Iterable[WrittenLog], directory: Path) -> None:
 
 
 def refuse_consent_of_this_machine(consent: Consent) -> None:
-    """Raise a `UsageError` for consent that names places of this machine: a worker is another one."""
+    """Raise `UsageError` for a consent to use places of this machine, because workers have none of them."""
     if consent.write or consent.keep_writes:
         option = "--allow-write" if consent.write else "--keep-writes"
         raise UsageError(f"{option} names a directory of this machine, and --on runs the agent in copies elsewhere")
@@ -378,7 +378,7 @@ def refuse_consent_of_this_machine(consent: Consent) -> None:
 
 
 def _portable_agent(candidate: Candidate, root: Path) -> WorkerJob:
-    """Return the agent as workers import it from the bundle."""
+    """Return the agent in a form that workers can import from the bundle."""
     if isinstance(candidate, PythonCandidate):
         return WorkerJob(spec=candidate.label, sort="python", directories=(".",))
     if isinstance(candidate, WorkerCandidate):
@@ -391,7 +391,7 @@ def _portable_agent(candidate: Candidate, root: Path) -> WorkerJob:
 
 
 def _path_in(root: Path, path: str) -> str:
-    """Return a path as it is in the bundle."""
+    """Return a path relative to the bundle."""
     if is_inner_path(path):
         return path
     relative = os.path.relpath(path, root).replace(os.sep, "/")
@@ -403,7 +403,7 @@ def _path_in(root: Path, path: str) -> str:
 
 def _engine(on: str, bundle: Bundle, job: bytes, jobs: int | None, local_variables: dict[str, str]) -> Engine:
     if on == LOCAL:
-        from replaykit.cluster.local import LocalEngine  # noqa: PLC0415 (each engine brings what it needs)
+        from replaykit.cluster.local import LocalEngine  # noqa: PLC0415 (import only what this engine needs)
 
         return LocalEngine(bundle, job, jobs or cores(), local_variables)
     if jobs is not None:

@@ -1,4 +1,4 @@
-"""Chunks on a Dask cluster. Dask schedules them, moves them off workers that died, and says what it has given up."""
+"""Chunks on a Dask cluster. Dask schedules them, reschedules those of dead workers, and reports those it gives up."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ except ImportError:
 _SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}
 _PACKAGE = "agent-replaykit"
 CONNECT_S = 15.0
-"""The time that a scheduler may take to answer, and to have a worker."""
+"""The time limit for a scheduler to answer and to have a worker."""
 LOST_S = 300.0
-"""The time that a suite waits for a cluster without workers."""
+"""How long a suite waits for a cluster without workers."""
 _LOOK_S = 5.0
 
 
 class _Suite(WorkerPlugin):  # type: ignore[misc]  # distributed has no types
-    """The bundle of a suite on one worker, and the processes that run it; workers that join later get it as well."""
+    """The bundle and processes of a suite on one worker. Workers that join later get them as well."""
 
     def __init__(self, name: str, bundle: bytes, digest: str, job: bytes) -> None:
         self.name = name
         self._bundle, self._digest, self._job = bundle, digest, job
 
     def setup(self, worker: Any) -> None:
-        """Prepare for chunks; the first one unpacks the bundle."""
+        """Prepare for chunks. The first one unpacks the bundle."""
         root = Path(worker.local_directory) / self.name
         self.processes = ChunkProcesses(root, self._bundle, self._digest, self._job)
         self._bundle = b""
 
     async def teardown(self, worker: Any) -> None:
-        """End the processes of the suite, while the worker goes on."""
+        """Stop the processes of the suite without blocking the worker."""
         await asyncio.to_thread(self.processes.stop)
 
 
 def run_chunk(suite: str, order: str, frames: bytes) -> tuple[str, bytes]:
-    """Run a chunk on the worker that this is called on."""
+    """Run a chunk on the current worker."""
     return order, get_worker().plugins[suite].processes.run(frames)
 
 
 def connect(on: str, bundle: Bundle, job: bytes) -> DaskEngine:
-    """Return the engine behind an address; an error where nobody answers, or the workers are not like this process."""
+    """Connect to an engine; raise if it does not answer, or if its workers have other versions than this process."""
     scheme = next((scheme for scheme in _SCHEMES if on.startswith(scheme)), None)
     if scheme is None:
         raise UsageError(f"--on {on!r}: expected local or dask://HOST:PORT")
@@ -75,14 +75,14 @@ def connect(on: str, bundle: Bundle, job: bytes) -> DaskEngine:
 
 
 async def _knock(address: str) -> None:
-    """Raise where nobody speaks Dask's protocol: a client would wait for ever for a port that accepts and is silent."""
+    """Raise unless a Dask scheduler answers. `Client` would wait forever for a port that accepts but stays silent."""
     arguments = Security().get_connection_args("client")
     comm = await asyncio.wait_for(comm_connect(address, timeout=CONNECT_S, **arguments), CONNECT_S)
     await comm.close()
 
 
 class DaskEngine:
-    """Runs a chunk on each thread of each worker."""
+    """Runs a chunk per thread of each worker."""
 
     def __init__(self, client: Any, bundle: Bundle, job: bytes) -> None:
         self._client = client
@@ -93,27 +93,27 @@ class DaskEngine:
 
     @property
     def slots(self) -> int:
-        """The threads of all workers; some may come or go while a suite runs."""
+        """The number of threads of all workers, which may change during a suite."""
         now = time.monotonic()
         if now - self._counted_at >= _LOOK_S:
             self._slots, self._counted_at = max(1, _threads_of(self._client)), now
         return self._slots
 
     def submit(self, order: str, frames: bytes) -> _DaskChunk:
-        """Take a chunk."""
+        """Submit a chunk."""
         future = self._client.submit(run_chunk, self._name, order, frames, pure=False)
         return _DaskChunk(self._client, order, future)
 
     def close(self) -> None:
-        """End the suite on all workers, and leave the cluster."""
+        """Stop the suite on all workers and leave the cluster."""
         if self._client.status != "closed":
-            with contextlib.suppress(OSError, TimeoutError):  # the scheduler is gone, and the workers have ended
+            with contextlib.suppress(OSError, TimeoutError):  # the scheduler has gone, and its workers have ended
                 self._client.unregister_worker_plugin(self._name)
             self._client.close()
 
 
 class _DaskChunk:
-    """A chunk that Dask has taken."""
+    """A chunk submitted to Dask."""
 
     def __init__(self, client: Any, order: str, future: Any) -> None:
         self._client = client
@@ -121,11 +121,11 @@ class _DaskChunk:
         self._future = future
 
     def done(self) -> bool:
-        """Return True when `result` is there."""
+        """Return whether `result` is available."""
         return bool(self._future.done())
 
     def result(self) -> bytes:
-        """Wait for the replies, as long as the cluster has workers."""
+        """Wait for the replies while the cluster has workers."""
         seen_at = time.monotonic()
         while True:
             try:
@@ -156,7 +156,7 @@ def _threads_of(client: Any) -> int:
 
 
 def _refuse_other_versions(client: Any) -> None:
-    """Raise a `UsageError` that names a worker with another ReplayKit or Python, or without one."""
+    """Raise `UsageError` if a worker has another version of ReplayKit or Python, or no ReplayKit."""
     try:
         client.wait_for_workers(1, timeout=CONNECT_S)
     except TimeoutError:

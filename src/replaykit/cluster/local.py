@@ -1,4 +1,4 @@
-"""Chunks on this machine: the same processes as on the workers of a cluster, without one."""
+"""Chunks on this machine, in the same processes as on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replaykit.cluster.processes import ChunkProcesses
 
 
 class LocalEngine:
-    """Runs as many chunks at once as there are slots."""
+    """Runs one chunk per slot at once."""
 
     def __init__(self, bundle: Bundle, job: bytes, slots: int, variables: Mapping[str, str]) -> None:
         self.slots = slots
@@ -22,11 +22,11 @@ class LocalEngine:
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="replaykit-chunks")
 
     def submit(self, order: str, frames: bytes) -> Future[bytes]:
-        """Take a chunk."""
+        """Submit a chunk."""
         return self._threads.submit(self._processes.run, frames)
 
     def close(self) -> None:
-        """End what runs."""
+        """Stop everything that is running."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._processes.stop()
         self._threads.shutdown()

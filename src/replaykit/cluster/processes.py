@@ -1,4 +1,4 @@
-"""The processes of one worker of an engine: each keeps the agent warm, and runs the items of one chunk at a time."""
+"""The processes of one worker of an engine. Each keeps the agent loaded and runs one chunk's items at a time."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from replaykit.private_directories import remove_tree
 
 TRIES = 3
 """The number of processes that may die with an item before it is given up."""
+# How long a process gets to stop by itself, with what it runs, once its input is closed.
 _GRACE_S = 10.0
-"""A process ends by itself, and what it runs with it, when nobody asks it for more."""
 _MAIN = "from replaykit.cluster.worker import main; main()"
 _LENGTH_BYTES = 4
 
 
 class ChunkProcesses:
-    """Runs chunks of one suite, as many side by side as there are callers. Stop it when the suite ends."""
+    """Runs chunks of one suite, one per calling thread. Stop it at the end."""
 
     def __init__(
         self, root: Path, bundle: bytes, digest: str, job: bytes, variables: Mapping[str, str] | None = None
     ) -> None:
-        """`root` is a new directory for the files of the suite; `variables` are set for the processes as well."""
+        """`root` is a new directory for the suite's files. `variables` are added to the processes' environment."""
         self._root = root
         self._bundle = bundle
         self._digest = digest
@@ -44,10 +44,9 @@ class ChunkProcesses:
         self._is_unpacked = self._is_stopped = False
 
     def run(self, frames: bytes) -> bytes:
-        """Return the replies to the items of a chunk, in their order.
+        """Return the replies to the items of a chunk, in order.
 
-        A process that dies costs its item a new try and no other item anything; an item with which it dies each time
-        is answered with that.
+        If a process dies, only its current item is retried. An item that kills every process gets that as its reply.
         """
         self._unpack()
         replies = []
@@ -56,7 +55,7 @@ class ChunkProcesses:
         return frames_of(replies)
 
     def stop(self) -> None:
-        """End all processes and remove their files."""
+        """Stop all processes and delete their files."""
         with self._lock:
             self._is_stopped = True
             running = list(self._all)
@@ -65,7 +64,7 @@ class ChunkProcesses:
         remove_tree(self._root)
 
     def _unpack(self) -> None:
-        """Unpack the bundle before the first chunk; once, however many callers there are."""
+        """Unpack the bundle before the first chunk, once for all callers."""
         with self._lock:
             if self._is_unpacked:
                 return
@@ -100,10 +99,10 @@ class ChunkProcesses:
 
 
 class _Process:
-    """One process, in the directory of the bundle."""
+    """One process, started in the directory of the bundle."""
 
     def __init__(self, directory: Path, job: bytes, environment: Mapping[str, str]) -> None:
-        # -P: no module of the bundle takes the place of one of ours. The agent's own processes do look there.
+        # -P keeps modules of the bundle from shadowing those of ReplayKit. The agent's own processes do import from it.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _MAIN],
             cwd=directory,
@@ -115,8 +114,8 @@ class _Process:
         self._send(job)
 
     def exchange(self, item: bytes) -> bytes | None:
-        """Return the reply to an item; None when the process died."""
-        assert self._process.stdout is not None  # it was asked for
+        """Send an item and return its reply; None if the process died."""
+        assert self._process.stdout is not None  # stdout is a pipe
         if not self._send(item):
             return None
         head = self._process.stdout.read(_LENGTH_BYTES)
@@ -127,8 +126,8 @@ class _Process:
         return reply
 
     def _send(self, message: bytes) -> bool:
-        """Return False when the process has died."""
-        assert self._process.stdin is not None  # it was asked for
+        """Send a message; return False if the process has died."""
+        assert self._process.stdin is not None  # stdin is a pipe
         try:
             self._process.stdin.write(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
             self._process.stdin.flush()
@@ -137,8 +136,8 @@ class _Process:
         return True
 
     def end(self) -> str:
-        """End the process, and return how it ended."""
-        assert self._process.stdin is not None  # both were asked for
+        """End the process and return how it ended."""
+        assert self._process.stdin is not None  # both are pipes
         assert self._process.stdout is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()

@@ -1,9 +1,9 @@
-"""The messages between the process that was started, the workers of an engine, and the processes that run cases there.
+"""The messages between the process that starts a suite, the workers of an engine, and the processes that run cases.
 
-All of it is JSON in frames. Nothing in it executes.
+They are framed JSON. Nothing in them is executed.
 """
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile the text of each annotation once per class.
 
 import hashlib
 from collections.abc import Sequence
@@ -24,24 +24,24 @@ _LENGTH_BYTES = 4
 
 
 class KeepRule(Struct, frozen=True, kw_only=True):
-    """Which replays leave their files."""
+    """Which replays keep their files."""
 
     passed: bool = False
-    """True when all of them do."""
+    """True if all of them do."""
     unproven: bool = False
-    """True when a `fixed` of a case that was never seen red does not pass."""
+    """True if a `fixed` of a case that was never seen red does not pass."""
     isolation: IsolationLevel = IsolationLevel.NONE
-    """The level below which a `fixed` does not pass."""
+    """The lowest isolation with which a `fixed` passes."""
 
     def covers(self, result: ReplayResult) -> bool:
-        """Return True when the files of this replay are kept."""
+        """Return whether to keep the files of a replay."""
         if self.passed or result.verdict is not Verdict.FIXED:
             return True
         return bool(self.unproven and result.unproven) or result.isolation.level.strength < self.isolation.strength
 
 
 class ClusterJob(Struct, frozen=True, kw_only=True):
-    """All that the chunks of one suite have in common. Paths are relative to the bundle."""
+    """What all chunks of a suite share. Paths are relative to the bundle."""
 
     version: str
     """The version of ReplayKit."""
@@ -51,7 +51,7 @@ class ClusterJob(Struct, frozen=True, kw_only=True):
     agent: WorkerJob
     config: str | None = None
     key_id: str = ""
-    """Which redaction key the driver has; it says nothing about the key itself."""
+    """Identifies the driver's redaction key without revealing it."""
     redacts: bool = True
     world: WorldOptions = WorldOptions()
     timeout_s: float | None = None
@@ -59,32 +59,32 @@ class ClusterJob(Struct, frozen=True, kw_only=True):
 
 
 class ReplayItem(Struct, frozen=True, tag="case"):
-    """A case or a session to replay, by its id and its file."""
+    """A case or session to replay, by id and file."""
 
     id: str
     path: str
 
 
 class RunItem(Struct, frozen=True, tag="run"):
-    """A run of the agent in a world that comes along; its verdict is found where it came from."""
+    """A run of the agent in the included world. The sender judges it."""
 
     consent: Consent
     task: bytes
-    """A task as workers of this machine get it."""
+    """A task in the form that local workers get."""
 
 
 Item = ReplayItem | RunItem
 
 
 class WrittenLog(Struct, frozen=True):
-    """A file that a run left."""
+    """A file left by a run."""
 
     path: str
     content: bytes
 
 
 class ItemError(Struct, frozen=True, kw_only=True):
-    """An error that a process met instead of an answer."""
+    """An error that occurred instead of a reply."""
 
     message: str
     hint: str | None = None
@@ -92,11 +92,11 @@ class ItemError(Struct, frozen=True, kw_only=True):
     file: str = ""
     line: int | None = None
     is_fatal: bool = True
-    """False when it is the case's own, and the others go on."""
+    """False if it concerns only this case, so that the others continue."""
 
 
 class ItemReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to one item."""
+    """The reply to one item."""
 
     result: ReplayResult | None = None
     attempt: Attempt | None = None
@@ -104,14 +104,14 @@ class ItemReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_json: Raw = ABSENT
     files: tuple[WrittenLog, ...] = ()
     is_kept: bool = False
-    """True when the result leaves evidence, with these files."""
+    """True if the result leaves evidence with these files."""
     error: ItemError | None = None
     died: str = ""
-    """How the process ended each time, where none gave an answer."""
+    """How each process ended, if none replied."""
 
 
 def error_of(error: ReplayKitError, *, is_fatal: bool) -> ItemError:
-    """Return an error as it is sent."""
+    """Convert an error for sending."""
     sent = ItemError(message=error.message, hint=error.hint, exit_code=error.exit_code, is_fatal=is_fatal)
     if isinstance(error, InvalidFile):
         return replace(sent, message=error.reason, file=error.file, line=error.line)
@@ -119,7 +119,7 @@ def error_of(error: ReplayKitError, *, is_fatal: bool) -> ItemError:
 
 
 def raised(error: ItemError) -> ReplayKitError:
-    """Return an error as it was where it came from."""
+    """Restore a sent error."""
     if error.file:
         return InvalidFile(error.message, file=error.file, line=error.line, hint=error.hint)
     if error.exit_code == ExitCode.USAGE:
@@ -128,7 +128,7 @@ def raised(error: ItemError) -> ReplayKitError:
 
 
 def frames_of(messages: Sequence[bytes]) -> bytes:
-    """Return several messages as one."""
+    """Pack several messages into one."""
     parts = []
     for message in messages:
         parts += [len(message).to_bytes(_LENGTH_BYTES, "big"), message]
@@ -136,7 +136,7 @@ def frames_of(messages: Sequence[bytes]) -> bytes:
 
 
 def messages_in(frames: bytes) -> list[bytes]:
-    """Return the messages again."""
+    """Unpack the messages."""
     whole = zstandard.decompress(frames)
     messages, begin = [], 0
     while begin < len(whole):
@@ -148,5 +148,5 @@ def messages_in(frames: bytes) -> list[bytes]:
 
 
 def order_of(job: bytes, frames: bytes) -> str:
-    """Return the hash by which a chunk of work is known: of the candidate, its cases, their seeds, and the options."""
+    """Return the hash that identifies a chunk of work: candidate, cases, seeds and options."""
     return hashlib.sha256(job + frames).hexdigest()

@@ -1,4 +1,4 @@
-"""Inside a process that runs items of chunks, in the directory of the unpacked bundle. Its agent stays warm."""
+"""A process that runs items of chunks in the directory of the unpacked bundle, keeping the agent loaded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LENGTH_BYTES = 4
 
 
 def main() -> None:
-    """Answer items until the pipe ends. What is printed here goes where errors go."""
+    """Reply to items until the pipe ends. Printed output goes to stderr."""
     items, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(2, 1)
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _receive(stream: IO[bytes], received: queue.SimpleQueue[bytes], runner: ItemRunner) -> None:
-    """Read whole messages. When there are none any more, end this process and what it runs, also amid a case."""
+    """Read whole messages. At the end of the stream, end this process and what it runs, even during a case."""
     while len(head := stream.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
         received.put(stream.read(int.from_bytes(head, "big")))
     runner.stop()
@@ -63,7 +63,7 @@ def _receive(stream: IO[bytes], received: queue.SimpleQueue[bytes], runner: Item
 
 
 class ItemRunner:
-    """Answers the items of one suite."""
+    """Replies to the items of one suite."""
 
     def __init__(self, job: ClusterJob) -> None:
         self._job = job
@@ -75,12 +75,12 @@ class ItemRunner:
         self._pool = Pool(self._candidate, workers=1)
 
     def stop(self) -> None:
-        """End what runs, and remove its files."""
+        """Stop everything that is running, and delete its files."""
         self._candidate.stop()
         self._pool.__exit__(None, None, None)
 
     def reply(self, item: Item) -> ItemReply:
-        """Return the answer to one item."""
+        """Return the reply to one item."""
         try:
             self._refuse_other_versions()
             workspace = self._pool.new_directory()
@@ -117,14 +117,14 @@ class ItemRunner:
 
     def _run(self, item: RunItem, workspace: Path) -> ItemReply:
         task = receive_task(io.BytesIO(item.task))
-        assert task is not None  # it came whole
+        assert task is not None  # the message is complete
         self._refuse_redacted(task.world.calls)
         attempt = self._candidate.run_task(task, item.consent, workspace)
         return ItemReply(attempt=attempt, files=_files_in(workspace))
 
     @cached_property
     def _load(self) -> Callable[[FiledCase], ReplayCase | Unusable]:
-        """Read cases with the configuration of the suite; its plugins are imported first."""
+        """A loader for cases with the suite's configuration, whose plugins are imported first."""
         if self._job.config is None:
             return case_loader(None)
         file = Path(self._job.config)
@@ -141,7 +141,7 @@ class ItemRunner:
             raise UsageError(message, hint="Install the same versions on all workers.")
 
     def _refuse_redacted(self, calls: Iterable[AnyEvent] | Iterable[Call]) -> None:
-        """Raise for a tape that cannot be compared here as it is where the suite was started."""
+        """Raise for a redacted tape if this worker lacks the key it was redacted with."""
         if self._has_key:
             return
         if any(isinstance(call, Call) and holds_placeholder(bytes(call.arguments_json)) for call in calls):

@@ -1,7 +1,7 @@
-"""Doctor: what this machine offers, what ReplayKit finds in a project, and what to type where something is wrong.
+"""Doctor: check the machine and the project, and suggest commands for what is wrong.
 
-Only reads. No SDK, framework or agent is imported, no file is written, and the only programs that are started are git
-and node, to ask for their versions and for ignore rules.
+It only reads. No SDK, framework or agent is imported and no file is written. The only programs it starts are git and
+node, for their versions and for ignore rules.
 """
 
 from __future__ import annotations

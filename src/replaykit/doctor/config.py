@@ -1,4 +1,4 @@
-"""The configuration of a project, and its plugins."""
+"""Check the configuration of a project and its plugins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IMPORT = "See what it brings: replaykit doctor --plugins"
 
 
 def examine_config(named: Path | None, *, with_plugins: bool) -> Iterator[DoctorItem]:
-    """Look at the configuration; its plugins are imported only if somebody asks for that."""
+    """Check the configuration. Plugins are imported only on request."""
     file = named if named is not None else find_project()
     if file is None:
         yield _item("configuration", ItemState.NOTE, "there is no replaykit.yaml here", "Make one: replaykit init")
@@ -38,6 +38,7 @@ def examine_config(named: Path | None, *, with_plugins: bool) -> Iterator[Doctor
     try:
         project = load_project(file)
     except ReplayKitError as error:
+        # A plugin that was not imported may define the assertion.
         if plugins and not with_plugins and "unknown assertion" in error.message:
             advice = "If a plugin defines it: replaykit doctor --plugins"
             yield _item("configuration", ItemState.NOTE, error.message, advice)
@@ -55,7 +56,7 @@ def examine_config(named: Path | None, *, with_plugins: bool) -> Iterator[Doctor
 
 
 def _agent(project: Project) -> DoctorItem:
-    """Look for the agent's file or program, and run neither."""
+    """Check that the agent's file or program exists, without running it."""
     agent = project.agent
     if agent is None:
         advice = "Add it: agent: {type: python, endpoint: my_agent:answer}"
@@ -77,7 +78,7 @@ def _agent(project: Project) -> DoctorItem:
 
 
 def _cases(project: Project) -> DoctorItem:
-    """Count the cases and sessions; a project without any guards nothing yet."""
+    """Count the cases and sessions. A project without any guards nothing yet."""
     directories = list(filter(Path.exists, project.cases))
     try:
         count = len(find_files(directories).files) if directories else 0
@@ -92,7 +93,7 @@ def _cases(project: Project) -> DoctorItem:
 
 
 def _plugins(names: PluginNames, *, with_plugins: bool) -> Iterator[DoctorItem]:
-    """Yield an item for each plugin, or one for the first that cannot be used."""
+    """Yield an item for each plugin, or one for the first unusable plugin."""
     try:
         if with_plugins:
             for plugin in load_plugins(names):

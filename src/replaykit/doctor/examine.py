@@ -1,4 +1,4 @@
-"""`examine`: look at everything once."""
+"""`examine`: check everything once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from replaykit.doctor.results import Examination
 
 
 def examine(store: Path | None = None, config: Path | None = None, *, with_plugins: bool = False) -> Examination:
-    """Look at the machine, what is installed, and the project in the working directory. Nothing is written.
+    """Check the machine, the installed libraries, and the project in the working directory. Nothing is written.
 
-    `with_plugins` imports the plugins of the configuration; no other code of the project is ever run.
+    `with_plugins` imports the plugins of the configuration. No other code of the project is run.
     """
     isolation, level = examine_isolation()
     items = [

@@ -1,4 +1,4 @@
-"""The files of a project: its store, its key, its rules, and what its MCP servers are named in."""
+"""Check the files of a project: store, key, redaction rules, and MCP configurations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MCP_FILES = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".
 
 
 def examine_files(store: Path) -> Iterator[DoctorItem]:
-    """Look at the store, its key and its rules."""
+    """Check the store, its key and its rules."""
     yield from _store(store)
     yield from _key(store.parent / FILE)
     yield _redaction(store)
@@ -79,7 +79,7 @@ def _files_of(store: Path) -> list[Path]:
 
 
 def _rights(name: str, paths: list[Path]) -> DoctorItem:
-    """Tell of files that others may read, and of a directory that they may list."""
+    """Report files that others can read, and a directory that they can list."""
     readable = [path for path in paths if open_to_others(path)]
     if readable:
         detail = f"other users of this machine may read or write {', '.join(map(str, readable))}"
@@ -110,7 +110,7 @@ def _out_of_git(name: str, path: Path) -> DoctorItem:
 
 
 def _key(path: Path) -> Iterator[DoctorItem]:
-    """Look at the key, and tell nothing of what is in it."""
+    """Check the key without revealing any of it."""
     is_named = VARIABLE in os.environ
     try:
         has_key = check_key(path.parent)
@@ -145,7 +145,7 @@ def _redaction(store: Path) -> DoctorItem:
 
 
 def examine_mcp() -> Iterator[DoctorItem]:
-    """Look at the files that name MCP servers."""
+    """Check the files that configure MCP servers."""
     for name in MCP_FILES:
         file = Path(name)
         original = file.with_name(file.name + ORIGINAL)
@@ -165,17 +165,17 @@ def examine_mcp() -> Iterator[DoctorItem]:
 
 _MAX_WAIT_S = 2.0
 _OTHERS = 0o007
+# Keep git from starting programs that a repository's configuration names.
 _NO_HOOKS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-"""A repository's own configuration may name programs; none of them is started."""
 
 
 def open_to_others(path: Path) -> bool:
-    """Return True for a file that other users may read or write, and whose directory lets them get at it."""
+    """Return whether other users can access a file, considering its directory as well."""
     return os.name == "posix" and _has_rights_for_others(path) and lets_others_in(path.parent)
 
 
 def lets_others_in(directory: Path) -> bool:
-    """Return True for a directory that other users may list or enter."""
+    """Return whether other users can list or enter a directory."""
     return os.name == "posix" and _has_rights_for_others(directory)
 
 
@@ -189,18 +189,19 @@ def closing(path: Path) -> str:
 
 
 class GitRule(StrEnum):
-    """The way git treats a file."""
+    """How git treats a file."""
 
     IGNORED = "ignored"
-    NOT_IGNORED = "not ignored"  # the next `git add .` takes it
-    TRACKED = "tracked"  # it is in the index already
+    NOT_IGNORED = "not ignored"  # the next `git add .` adds it
+    TRACKED = "tracked"  # already in the index
     NO_REPOSITORY = "no repository"
-    UNKNOWN = "unknown"  # git is not there, or did not answer
+    UNKNOWN = "unknown"  # git is missing or did not answer
 
 
 def git_rule(path: Path) -> GitRule:
-    """Ask git what it does with a file, which need not be there, without running any program of the repository."""
+    """Ask git about a file, existing or not, without running any program of the repository."""
     directory = next((part for part in path.absolute().parents if part.is_dir()), None)
+    # Outside of a repository, git need not be started at all.
     if directory is None or not any((part / ".git").exists() for part in (directory, *directory.parents)):
         return GitRule.NO_REPOSITORY
     git = shutil.which("git")
@@ -214,7 +215,8 @@ def git_rule(path: Path) -> GitRule:
 
 
 def _git_exit_code(git: str, directory: Path, *question: str) -> int:
-    """Return the exit code of a question to git; -1 where it did not answer."""
+    """Run git and return its exit code; -1 if it did not answer."""
+    # Git must neither refresh its index nor ask for credentials.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
@@ -231,5 +233,5 @@ def _git_exit_code(git: str, directory: Path, *question: str) -> int:
 
 
 def wrong_file(name: str, error: ReplayKitError) -> DoctorItem:
-    """Return the item of a file that cannot be used."""
+    """Return the item for an unusable file."""
     return _item(name, ItemState.PROBLEM, error.message, *filter(None, [error.hint]))

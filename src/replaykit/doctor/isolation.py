@@ -1,4 +1,4 @@
-"""Kernel isolation: the level that this machine offers, and how to get more where it offers less."""
+"""Kernel isolation: the level that this machine offers, and how to raise it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from replaykit.doctor.results import DoctorItem, IsolationSupport, ItemState, item
 
+# Type checkers accept any constant of this name, and importing `typing` is slow.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from replaykit.isolation import Support
@@ -26,25 +27,25 @@ _GUARDS_ONLY = "only guards inside Python and Node isolate a replay"
 
 
 class KernelSettings(Struct, frozen=True, kw_only=True):
-    """The settings that usually stand in the way of isolation; None where the kernel does not have one."""
+    """Kernel settings that commonly prevent isolation; None if the kernel lacks the setting."""
 
     release: str = ""
     is_root: bool = False
     user_namespaces: str | None = None
-    """`0`: only root may make them (Debian's setting)."""
+    """`0`: only root may create user namespaces (a Debian setting)."""
     apparmor_restricts: str | None = None
-    """`1`: AppArmor takes their rights away (Ubuntu since 23.10)."""
+    """`1`: AppArmor removes their privileges (Ubuntu since 23.10)."""
     most_user_namespaces: str | None = None
-    """`0`: nobody may make any."""
+    """`0`: none can be created."""
     is_container: bool = False
     has_seccomp_filter: bool = False
-    """True where whoever started this process has put a system call filter over it."""
+    """True if a parent process installed a system call filter."""
     security_modules: str | None = None
-    """The names of those that are active, separated by commas."""
+    """The active security modules, comma-separated."""
 
 
 def read_settings(root: Path = Path("/")) -> KernelSettings:
-    """Return the settings of the machine whose file system is at `root`."""
+    """Read the settings of the machine whose file system is at `root`."""
     status = _text(root, "/proc/self/status") or ""
     return KernelSettings(
         release=_text(root, "/proc/sys/kernel/osrelease") or "",
@@ -71,10 +72,10 @@ def _text(root: Path, name: str) -> str | None:
 
 
 def examine_isolation() -> tuple[IsolationSupport, DoctorItem]:
-    """Return what this machine offers, found by trying it in a child, and the item that tells it."""
+    """Return what this machine offers, determined by trying it in a child, and the item that reports it."""
     if sys.platform != "linux":
         return elsewhere(sys.platform)
-    # The package needs modules that only Linux has.
+    # The package needs modules that exist only on Linux.
     from replaykit.isolation import support  # noqa: PLC0415
 
     offered = support()
@@ -82,7 +83,7 @@ def examine_isolation() -> tuple[IsolationSupport, DoctorItem]:
 
 
 def describe_support(offered: Support, settings: KernelSettings) -> tuple[IsolationSupport, DoctorItem]:
-    """Return an offer as values, with advice where it is less than full isolation."""
+    """Describe what the kernel offers, with advice unless it is full isolation."""
     channels = {channel: str(level) for channel, level in offered.levels(offered.level).items()}
     level = str(offered.level)
     isolation = IsolationSupport(level=level, channels=channels, reasons=offered.reasons())
@@ -95,7 +96,7 @@ def describe_support(offered: Support, settings: KernelSettings) -> tuple[Isolat
 
 
 def elsewhere(platform: str) -> tuple[IsolationSupport, DoctorItem]:
-    """Return what a system without Linux's kernel offers."""
+    """Describe what systems other than Linux offer."""
     name = {"darwin": "macOS", "win32": "Windows"}.get(platform, platform)
     reason = f"{name} has no kernel isolation for ReplayKit: {_GUARDS_ONLY}"
     way = "WSL 2" if platform == "win32" else "a Linux virtual machine or container"
@@ -105,7 +106,7 @@ def elsewhere(platform: str) -> tuple[IsolationSupport, DoctorItem]:
 
 
 def advice(offered: Support, settings: KernelSettings) -> list[str]:
-    """Return what to do about what is missing, by the causes that are found; one line each."""
+    """Return advice for each cause found, one per line."""
     if "architecture" in offered.missing:
         return ["Run ReplayKit on Linux with an x86_64 or aarch64 processor for kernel isolation."]
     found = [*_about_namespaces(offered, settings), *_about_containers(offered, settings)]
@@ -120,7 +121,7 @@ def advice(offered: Support, settings: KernelSettings) -> list[str]:
 
 
 def _about_namespaces(offered: Support, settings: KernelSettings) -> list[str]:
-    """Settings that stop an ordinary user; all but the last leave root alone."""
+    """Return advice about settings that restrict ordinary users; only the last affects root."""
     found = []
     is_affected = any(name in offered.missing for name in ("user", "mount", "net", "pid", "overlay"))
     if is_affected and not settings.is_root and settings.user_namespaces == "0":

@@ -1,4 +1,4 @@
-"""The machine and what is installed on it: Python, SQLite, programs, SDKs, frameworks, and how ReplayKit reaches them.
+"""Check Python, SQLite, programs, SDKs and frameworks, and how ReplayKit reaches them.
 
 The metadata of libraries is read; none of them is imported.
 """
@@ -19,7 +19,7 @@ from replaykit.doctor.results import DoctorItem, ItemState, item
 from replaykit.errors import install_hint
 
 OWN_NAME = "agent-replaykit"
-FRAMEWORKS = {  # distribution: its extra, and what an agent adds
+FRAMEWORKS = {  # distribution: its extra, and what to add to an agent
     "agent-framework-core": ("agent-framework", "middleware=[ReplayKitMiddleware()]"),
     "claude-agent-sdk": ("claude-agent", "tools([…]), servers({…})"),
     "crewai": ("crewai", "tools=tools([…])"),
@@ -31,7 +31,7 @@ FRAMEWORKS = {  # distribution: its extra, and what an agent adds
     "pydantic-ai-slim": ("pydantic-ai", "capabilities=[ReplayKit()]"),
     "smolagents": ("smolagents", "tools=tools([…])"),
 }
-SDKS = {  # distribution: the libraries it speaks HTTP with
+SDKS = {  # distribution: its HTTP libraries
     "anthropic": ("httpx",),
     "boto3": ("botocore",),
     "cohere": ("httpx",),
@@ -52,7 +52,7 @@ HTTP_LIBRARIES = {  # distribution: the oldest version whose requests are record
     "requests": "",
     "urllib3": "2.0",
 }
-NOT_REACHED = {  # distribution: what it speaks, which no recording has
+NOT_REACHED = {  # distribution: its protocol, which is not recorded
     "grpcio": "gRPC",
     "pycurl": "libcurl",
     "websockets": "websockets",
@@ -63,7 +63,7 @@ _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([0-9][0-9.]*)")
 
 
 def examine_libraries() -> list[DoctorItem]:
-    """Return what is installed of SDKs, frameworks and HTTP libraries."""
+    """Report the installed SDKs, frameworks and HTTP libraries."""
     own = Requirements.own()
     found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_reached()]
     missing = sorted(name for name in (*FRAMEWORKS, *SDKS) if version_of(name) is None)
@@ -74,7 +74,7 @@ def examine_libraries() -> list[DoctorItem]:
 
 
 def version_of(name: str) -> str | None:
-    """Return the version of an installed distribution; None where it is not installed."""
+    """Return the version of a distribution; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -82,7 +82,7 @@ def version_of(name: str) -> str | None:
 
 
 class Requirements:
-    """The versions that ReplayKit declares: of what it needs, and of the frameworks it has adapters for."""
+    """The versions that ReplayKit requires, of its dependencies and of supported frameworks."""
 
     def __init__(self, declared: Iterable[str]) -> None:
         self.needed: dict[str, str] = {}
@@ -97,7 +97,7 @@ class Requirements:
 
     @classmethod
     def own(cls) -> Requirements:
-        """Return those of the installed ReplayKit; none where it runs without having been installed."""
+        """Return the requirements of the installed ReplayKit; empty if it runs uninstalled."""
         try:
             return cls(metadata.requires(OWN_NAME) or ())
         except metadata.PackageNotFoundError:
@@ -112,14 +112,14 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 def fits(version: str, required: str) -> bool:
-    """Return True for a version inside of a range such as `>=1.4,<2`, by its numbers alone."""
+    """Return whether a version is in a range such as `>=1.4,<2`, comparing numbers only."""
     return all(_holds(_numbers(version), sign, _numbers(bound)) for sign, bound in _CLAUSE.findall(required))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     found = re.match(r"\d+(?:\.\d+)*", version)
     numbers = [int(part) for part in found[0].split(".")] if found else []
-    while numbers and numbers[-1] == 0:  # 2.0 is 2
+    while numbers and numbers[-1] == 0:  # 2.0 equals 2
         numbers.pop()
     return tuple(numbers)
 
@@ -137,7 +137,7 @@ def _holds(version: tuple[int, ...], sign: str, bound: tuple[int, ...]) -> bool:
 
 
 def _dependencies(own: Requirements) -> Iterator[DoctorItem]:
-    """Tell of what ReplayKit itself needs, and only where that is wrong."""
+    """Report ReplayKit's own dependencies, but only unsuitable ones."""
     for name, required in own.needed.items():
         version = version_of(name)
         if version is not None and fits(version, required):
@@ -204,7 +204,7 @@ def _http_libraries() -> Iterator[DoctorItem]:
 
 
 def _not_reached() -> Iterator[DoctorItem]:
-    """Tell of all of them in one line: most are there because something else needs them."""
+    """Report all of them in one line, because most are only dependencies of something else."""
     versions = {name: version_of(name) for name in NOT_REACHED}
     installed = [f"{name} {version} ({NOT_REACHED[name]})" for name, version in versions.items() if version is not None]
     if installed:
@@ -219,14 +219,14 @@ def _not_reached() -> Iterator[DoctorItem]:
 
 _MAX_WAIT_S = 2.0
 _TESTED = "Programming Language :: Python :: "
-_PROGRAMS = {  # name: what it is for
+_PROGRAMS = {  # name: the message if it is missing
     "git": "git is not found: whether the store stays out of git cannot be checked",
     "node": "node is not found: only needed to record or replay agents in JavaScript",
 }
 
 
 def examine_machine() -> Iterator[DoctorItem]:
-    """Look at Python, the system and the programs."""
+    """Check Python, the system and the programs."""
     yield _python()
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield item("machine", "platform", ItemState.OK, system)
@@ -247,7 +247,7 @@ def _python() -> DoctorItem:
 
 
 def _tested_versions() -> list[str]:
-    """Return the versions that ReplayKit's classifiers name; none where it runs without having been installed."""
+    """Return the Python versions in ReplayKit's classifiers; empty if it runs uninstalled."""
     try:
         named = metadata.metadata(OWN_NAME).get_all("Classifier") or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""One thing that was looked at, as a value."""
+"""The results of checks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class ItemState(StrEnum):
     """The state of a checked thing."""
 
     OK = "ok"  # as it should be
-    NOTE = "note"  # works, but something is missing or could be better
-    PROBLEM = "problem"  # a command would fail, or something would leak
+    NOTE = "note"  # works, but could be better
+    PROBLEM = "problem"  # a command would fail, or data would leak
 
 
 class DoctorItem(Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class DoctorItem(Struct, frozen=True, kw_only=True):
 
 
 def item(group: str, name: str, state: ItemState, detail: str, *advice: str) -> DoctorItem:
-    """Return a thing that was looked at, with advice a line each."""
+    """Return the result of one check, with one line per piece of advice."""
     return DoctorItem(group=group, name=name, state=state, detail=detail, advice=advice)
 
 
@@ -53,5 +53,5 @@ class Examination(Struct, frozen=True, kw_only=True):
 
     @property
     def problems(self) -> tuple[DoctorItem, ...]:
-        """The items that make commands fail, or leak."""
+        """The items that make commands fail or leak data."""
         return tuple(item for item in self.items if item.state is ItemState.PROBLEM)

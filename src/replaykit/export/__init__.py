@@ -1,4 +1,4 @@
-"""Exports: a run in other forms, one file per form.
+"""Exports: a run in other formats, one module per format.
 
-Writes values, never files; knows the model, and what telemetry makes of a run.
+Returns values and writes no files. Knows the model, and how telemetry represents a run.
 """

@@ -1,4 +1,4 @@
-"""The built-in forms: the run log, the native trace that `scaffold` reads, and OTLP as a file exporter writes it."""
+"""The built-in formats: run log, native trace as read by `scaffold`, and OTLP as written by file exporters."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from replaykit.telemetry.spans import spans_of
 
 
 class Exporter(Protocol):
-    """Writes a run in one form."""
+    """A function that writes a run in one format."""
 
     def __call__(self, run: TraceRun) -> bytes:
-        """The run, in that form."""
+        """Return the run in that format."""
 
 
 EXPORTERS: Registry[Exporter] = Registry("exporter")
-"""Every form a run can be written in."""
+"""The formats in which runs can be written."""
 
 
 def export_run(run: TraceRun, form: str) -> bytes:
-    """The run in the form of that name, built in or installed; redacted, and refused where something is left."""
+    """Return the redacted run in a format, built in or installed; raise if the result still contains a secret."""
     redactor = file_redactor()
     run = redacted_run(run, redactor)
     text = clean_bytes(EXPORTERS.get(form)(run), redactor)
@@ -58,13 +58,13 @@ def export_run(run: TraceRun, form: str) -> bytes:
 
 @EXPORTERS.register("run_log")
 def run_log(run: TraceRun) -> bytes:
-    """Everything that is known about the run; reading it back gives the same run."""
+    """Return everything known about the run. Reading it back gives an equal run."""
     return msgspec.json.format(encode_run(run), indent=2) + b"\n"
 
 
 @EXPORTERS.register("replaykit")
 def native(run: TraceRun) -> bytes:
-    """The native trace: small and readable. States, raw traffic and values beyond JSON are not kept as such."""
+    """Return the native trace: small and readable, but without states, raw traffic and values beyond JSON."""
     document = {
         "run_id": run.id,
         "name": run.name,
@@ -85,7 +85,7 @@ def native(run: TraceRun) -> bytes:
 
 
 def _native_event(event: AnyEvent) -> JsonObject | None:
-    """The event in the native trace's words; None where it has none for it."""
+    """Convert an event to the native trace; None if it cannot be represented."""
     place: JsonObject = {}
     if event.at:
         place["timestamp"] = event.at
@@ -143,7 +143,7 @@ _SAMPLED = 1
 
 @EXPORTERS.register("otlp")
 def otlp(run: TraceRun) -> bytes:
-    """One export request, on one line; the same run gives the same bytes."""
+    """Return one OTLP export request on one line. Equal runs give equal bytes."""
     trace = trace_id_of(run)
     spans = [_span(span, trace) for span in spans_of(run, content=True)]
     if (origin := origin_trace(run)) is not None and run.origin.run is not None:
@@ -187,7 +187,7 @@ def _otlp_value(value: Attribute) -> JsonObject:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
-        return {"intValue": str(value)}  # 64 bits are more than a number of JSON holds everywhere
+        return {"intValue": str(value)}  # JSON numbers do not hold 64 bits everywhere
     if isinstance(value, float):
         return {"doubleValue": value}
     if isinstance(value, tuple):

@@ -172,7 +172,7 @@ class ContextAttack(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChaosPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The faults of one run, and the seed that decides where they strike."""
+    """The faults of a run, and the seed that decides where they strike."""
 
     seed: int = 0
     """The same seed makes the same faults strike the same calls."""

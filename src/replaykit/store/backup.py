@@ -1,4 +1,4 @@
-"""Backup and restore: a store as one file, checked before anybody relies on it."""
+"""Back up and restore a store as a single file, which is verified before it counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAIT_S = 5
 
 
 class Copied(Struct, frozen=True, kw_only=True):
-    """A copy that stands."""
+    """A finished, verified copy."""
 
     file: Path
     runs: int
@@ -33,7 +33,10 @@ class Copied(Struct, frozen=True, kw_only=True):
 
 
 def backup(store: SQLiteStore, file: Path, *, force: bool = False, on_progress: OnProgress = ignore_progress) -> Copied:
-    """Copy the store, as of one moment, to a file; others may write meanwhile. It appears whole, or not at all."""
+    """Copy a consistent snapshot of the store to a file while others may write.
+
+    The file appears whole or not at all.
+    """
     if not file.parent.is_dir():
         raise UsageError(f"there is no directory {file.parent}")
     if file.exists() and not force:
@@ -44,9 +47,10 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False, on_progress: 
         make_file(partial)
         try:
             with store.lock, store.logs.pinned(), closing(sqlite3.connect(partial)) as copy:
+                # The logs are pinned before the copy: an event that is folded meanwhile is in both, and counts once.
                 store.db.backup(copy)
                 _copy_logs(store.logs, copy)
-                copy.execute("PRAGMA journal_mode = DELETE")  # one file, which needs no other
+                copy.execute("PRAGMA journal_mode = DELETE")  # a backup is one file, with no WAL beside it
         except sqlite3.Error as error:
             raise translate(error, str(store.path)) from None
         copied = _checked(
@@ -62,7 +66,7 @@ def backup(store: SQLiteStore, file: Path, *, force: bool = False, on_progress: 
 
 
 def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnProgress = ignore_progress) -> Copied:
-    """Put a backup in the place of a store. The old one stays until the backup was copied, and found to be whole."""
+    """Replace a store with a backup. The old store stays until the backup has been copied and verified."""
     if not file.is_file():
         raise StoreError(f"there is no backup at {file}")
     if target.exists() and file.samefile(target):
@@ -76,7 +80,7 @@ def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnPro
         make_home(target.parent, files=(f"{target.name}*",))
         make_file(partial)
         shutil.copyfile(file, partial)
-        if (wal := _named(file, "-wal")).exists():  # a store that was copied by hand
+        if (wal := _named(file, "-wal")).exists():  # the backup may be a store that was copied by hand
             make_file(_named(partial, "-wal"))
             shutil.copyfile(wal, _named(partial, "-wal"))
         with closing(sqlite3.connect(partial)) as copy:
@@ -85,13 +89,14 @@ def restore(file: Path, target: Path, *, force: bool = False, on_progress: OnPro
         runs = _checked(partial, file, what, "Use another backup", on_progress)
         _in_wal_mode(partial)
         with _nobody_else(target):
+            # Readers of the old file must be gone by now: they would go on in a file without a name.
             os.replace(partial, target)
         sync(target.parent)
     return Copied(file=target, runs=runs, size_bytes=target.stat().st_size)
 
 
 def _copy_logs(logs: StoreLogs, copy: sqlite3.Connection) -> None:
-    """Put the events that are in logs into the copy, which has no logs. Those in its packs are there already."""
+    """Add the logged events to the copy, which has no logs. Readers ignore those that its packs already hold."""
     numbers = {name.number for name in logs.names()}
     with copy:
         for number in numbers:
@@ -102,7 +107,7 @@ def _copy_logs(logs: StoreLogs, copy: sqlite3.Connection) -> None:
 
 @contextmanager
 def new_file_beside(file: Path) -> Iterator[Path]:
-    """A file that will be another one; gone if it does not come to that."""
+    """Yield a temporary path beside a file, and delete what is left there at the end."""
     partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         yield partial
@@ -115,7 +120,7 @@ def new_file_beside(file: Path) -> Iterator[Path]:
 
 
 def _checked(file: Path, original: Path, what: str, hint: str, on_progress: OnProgress) -> int:
-    """Read everything in a copy; gives how many runs it has. Errors name what it is a copy of."""
+    """Read everything in a copy and return its number of runs. Errors name the original."""
     sync(file)
     try:
         with SQLiteStore.open(file, read_only=True) as copy:
@@ -139,13 +144,13 @@ def _in_wal_mode(file: Path) -> None:
 
 @contextmanager
 def _nobody_else(target: Path) -> Iterator[None]:
-    """Nobody has the old store open during the block, and nothing of its log is left to be read into another one."""
+    """Lock other processes out of the old store, and remove its WAL, which SQLite would apply to the new file."""
     if not target.exists():
         yield
         return
     with closing(sqlite3.connect(target, timeout=_WAIT_S, isolation_level=None)) as old:
         try:
-            old.execute("PRAGMA journal_mode = DELETE").fetchone()  # refused while others have it open
+            old.execute("PRAGMA journal_mode = DELETE").fetchone()  # fails while others have the store open
             old.execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
             if is_locked(error):
@@ -154,7 +159,7 @@ def _nobody_else(target: Path) -> Iterator[None]:
                 ) from None
             if not isinstance(translate(error, str(target)), CorruptStore):
                 raise translate(error, str(target)) from None
-            # Damaged: there is nothing to wait for.
+            # A damaged store has no readers to wait for.
         _put_aside(target)
         yield
 
@@ -174,7 +179,7 @@ def _named(file: Path, suffix: str) -> Path:
 def sync(path: Path) -> None:
     """Flush a file or a directory to the disk."""
     if os.name != "posix" and path.is_dir():
-        return  # a directory cannot be opened there
+        return  # Windows cannot open directories
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Large values: kept once, by their content, and shared by every run and fork that holds them."""
+"""Large values, stored once by content and shared by all runs and forks that use them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from replaykit.store.rows import compress, decompress, digest
 if TYPE_CHECKING:
     from replaykit.store.sqlite import SQLiteStore
 
-LARGE = 64 * 1024  # an event above this has its large fields kept apart
-_FIELD = 16 * 1024  # which fields of such an event are large
+LARGE = 64 * 1024  # events above this size have their large fields stored separately
+_FIELD = 16 * 1024  # size above which a field of such an event is large
 _MARK = b'"$blobs":{'
 
 
 class _References(Struct):
-    """The part of a stored event that says which of its fields are kept apart."""
+    """The part of a stored event that lists its separately stored fields."""
 
     blobs: dict[str, str] = field(default_factory=dict, name="$blobs")
 
@@ -35,14 +35,14 @@ _decode_items = msgspec.json.Decoder(tuple[Raw, ...]).decode
 
 
 def marked(body: bytes) -> bool:
-    """True when the text of events may name blobs."""
-    return b"$" in body and _MARK in body  # a single byte is found many times faster
+    """Return whether the text of events may refer to blobs."""
+    return b"$" in body and _MARK in body  # searching for a single byte first is many times faster
 
 
 def externalise(
     db: sqlite3.Connection, run: int, event: StoredEvent, body: bytes, compressor: zstandard.ZstdCompressor
 ) -> bytes:
-    """The event's text with its large fields put into blobs, inside a transaction."""
+    """Move an event's large fields into blobs and return the remaining text. Call inside a transaction."""
     if len(body) <= LARGE:
         return body
     small: dict[str, object] = {}
@@ -63,7 +63,7 @@ def externalise(
 
 
 def internalise(store: SQLiteStore, events: list[StoredEvent], body: bytes) -> list[StoredEvent]:
-    """The events with the fields put back that `externalise` took out."""
+    """Return the events with their large fields restored."""
     references = _decode_many(body) if body[:1] == b"[" else [_decode_one(body)]
     return [
         _fill(store, event, reference.blobs) if reference.blobs else event
@@ -97,7 +97,7 @@ def _put(db: sqlite3.Connection, run: int, body: bytes, compressor: zstandard.Zs
 
 
 def release(db: sqlite3.Connection, run: int) -> None:
-    """Let go of a run's blobs, and of those that nobody else holds for good; inside a transaction."""
+    """Delete a run's references to blobs, and the blobs that no other run uses. Call inside a transaction."""
     db.execute(
         "DELETE FROM blobs WHERE n IN (SELECT blob FROM uses WHERE run = ?)"
         " AND n NOT IN (SELECT blob FROM uses WHERE run <> ?)",
@@ -107,7 +107,7 @@ def release(db: sqlite3.Connection, run: int) -> None:
 
 
 def fetch(store: SQLiteStore, address: str) -> bytes:
-    """The value at this address, or CorruptStore."""
+    """Return the value at an address, or raise `CorruptStore`."""
     where = f"blob {address}"
     try:
         rows = store.query("SELECT size, data FROM blobs WHERE hash = ?", bytes.fromhex(address))
@@ -119,7 +119,7 @@ def fetch(store: SQLiteStore, address: str) -> bytes:
 
 
 def check(where: str, address: bytes, size: int, data: object) -> bytes:
-    """The value in a blob's row, verified against its address."""
+    """Return the value of a blob's row, verified against its address."""
     if not isinstance(data, bytes):
         raise CorruptStore("the row is damaged", where=where)
     body = decompress(data, where)

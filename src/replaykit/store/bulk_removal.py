@@ -1,4 +1,4 @@
-"""Discarding: many runs out of a store, a few per transaction, while others write."""
+"""Bulk removal: delete many runs, a few per transaction, while others write."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _decode = msgspec.json.Decoder(_Kin).decode
 
 
 def discard(store: SQLiteStore, runs: Sequence[RunSummary], *, newest: int) -> list[RunSummary]:
-    """Take the runs out, but for those that changed or were forked since they were looked at; gives those that went.
+    """Delete runs and return the deleted ones. Runs that changed or were forked since they were listed are skipped.
 
-    `newest` is the largest number that had been given then. The order is that of descending numbers: a fork goes
-    before what it shares events with, so that no kill leaves one without its history.
+    `newest` is the highest run number at the time of listing. Runs are deleted from the highest number down: a fork
+    goes before its parent, so a kill never leaves a fork without its history.
     """
     work = _Discarding(store, sorted(runs, key=lambda run: run.number), newest)
     if runs:
@@ -45,7 +45,7 @@ class _Discarding:
         self.gone: list[RunSummary] = []
 
     def step(self) -> bool:
-        """A transaction's worth; True when there is more."""
+        """Delete one transaction's worth of runs and return whether any are left."""
         give_up = time.monotonic() + HELD_S
         left, gone, looked_at = self._left, list[RunSummary](), 0
         with self._store.between_turns() as db:
@@ -56,13 +56,14 @@ class _Discarding:
                 if run.id not in self._forked and _is_same(self._store, run):
                     remove_run(self._store, run.id)
                     gone.append(run)
-        del left[len(left) - looked_at :]  # after the commit
+        del left[len(left) - looked_at :]  # only after the commit
         self.gone += gone
         return bool(left)
 
     def _look_for_forks(self, db: sqlite3.Connection) -> None:
         for number, data in db.execute("SELECT n, header FROM runs WHERE n > ? ORDER BY n", (self._newest,)):
             self._newest = number
+            # Most runs have no origin, so most headers need no decoding.
             if b'"origin":' not in data:
                 continue
             try:

@@ -1,11 +1,11 @@
-"""Event logs: the newest events of a run that is being written, in a file of its own beside the store.
+"""Event logs: the newest events of a run in progress, in a file of their own beside the store.
 
-An event is one frame and one `write`, which costs a tenth of a transaction in SQLite. The kernel has it when the call
-returns, so a kill loses nothing. When a log is full, its events become packs of the store in one transaction, and the
-log is removed; the next event begins another one. An event that is in a pack already does not count in a log.
+An event is one frame and one `write`, which costs a tenth of an SQLite transaction. The kernel has the data when the
+call returns, so a kill loses nothing. A full log is folded into packs in one transaction and removed, and the next
+event starts a new log. Readers ignore logged events that are also in a pack.
 
-A frame is the size of a row, a checksum over size and key, the key, and the row as the table `events` would hold it. A
-frame that stops in the middle was cut by a kill, and its event was never acknowledged.
+A frame consists of the row's size, a checksum over size and key, the key, and the row as the table `events` would hold
+it. A kill can cut the last frame short; its event was never acknowledged.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from replaykit.store.rows import seal
 
 SUFFIX = "-log"
 EventRow = tuple[int, bytes]
-"""Key and sealed text of an event."""
+"""The key and the sealed text of an event."""
 
 _HEAD = struct.Struct("<IIq")  # size of the row, checksum, key
 FRAME_HEAD_BYTES = _HEAD.size
 _CHECKED = struct.Struct("<Iq")
+# fdatasync skips metadata such as times; macOS does not have it.
 _sync_file: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
 class LogName(NamedTuple):
-    """The name of a log: the run's number, and a digest of its id, since a store made anew counts from 1 again."""
+    """The name of a log: run number and a digest of the run id, because a recreated store counts from 1 again."""
 
     number: int
     digest: str
@@ -46,7 +47,7 @@ class LogName(NamedTuple):
 
     @classmethod
     def read(cls, file_name: str) -> LogName | None:
-        """Return the parts of a file's name; None for a file that is no log."""
+        """Parse a file name; return None if the file is not a log."""
         number, _, digest = file_name.partition("-")
         if number.isdecimal() and digest:
             return cls(int(number), digest)
@@ -57,7 +58,7 @@ class LogName(NamedTuple):
 
 
 class LogFile:
-    """The log of one run, for its writer. Made with the first event."""
+    """The writer's side of one run's log. The file is created with the first event."""
 
     def __init__(self, store: Path, number: int, run_id: str, durability: Durability) -> None:
         self._store = store
@@ -65,21 +66,22 @@ class LogFile:
         self._run_id = run_id
         self._is_synced = durability is Durability.POWER
         self._file = -1
-        self._size = 0  # of the frames whose events were acknowledged
+        self._size = 0  # total size of the frames whose events were acknowledged
 
     @property
     def is_open(self) -> bool:
         return self._file >= 0
 
     def append(self, key: int, body: bytes) -> None:
-        """Add one event; the log is as it was before when that fails."""
+        """Append one event. If that fails, the log stays as it was."""
         try:
             if self._file < 0:
                 self._make()
             found = os.fstat(self._file)
+            # Without links the file was deleted with its run, and a write would vanish with the last descriptor.
             if not found.st_nlink:
                 raise StoreError(f"run {self._run_id} was deleted or rewritten while it was recorded")
-            if found.st_size != self._size:  # a write that was interrupted before it was acknowledged
+            if found.st_size != self._size:  # left by a write that was interrupted before its event was acknowledged
                 os.ftruncate(self._file, self._size)
             frame = _frame(key, body)
             self._write(frame)
@@ -90,7 +92,7 @@ class LogFile:
     def _write(self, frame: bytes) -> None:
         try:
             written = os.write(self._file, frame)
-            while written < len(frame):  # the next write says why
+            while written < len(frame):  # a short write: the next attempt raises the reason
                 written += os.write(self._file, frame[written:])
             self._sync()
         except OSError:
@@ -102,19 +104,22 @@ class LogFile:
             _sync_file(self._file)
 
     def _make(self) -> None:
-        """Make the log, for whoever may read the store."""
+        """Create the log with the permissions of the store."""
         rights = stat.S_IMODE(self._store.stat().st_mode)
         directory = self._path.parent
         if not directory.is_dir():
             directory.mkdir(exist_ok=True)
+            # A directory also needs the x bit wherever the store's r bit is set.
             directory.chmod(rights | (rights & 0o444) >> 2)
             self._sync_directory(directory.parent)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        # The umask must not hide the log from users who may read the store.
         os.fchmod(self._file, rights)
         self._size = 0
         self._sync_directory(directory)
 
     def _sync_directory(self, directory: Path) -> None:
+        # Syncing a file does not make its directory entry durable.
         if self._is_synced and os.name == "posix":
             handle = os.open(directory, os.O_RDONLY)
             try:
@@ -129,21 +134,21 @@ class LogFile:
         return log_rows(os.pread(self._file, self._size, 0), str(self._path))
 
     def remove(self) -> None:
-        """Remove the log, whose events are in packs now."""
+        """Delete the log after its events were folded."""
         if self._file >= 0:
-            with suppress(OSError):  # removed with its run
+            with suppress(OSError):  # already deleted together with the run
                 self._path.unlink()
             self.close()
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 class MemoryLog:
-    """The events of a run that are written a pack at a time: a kill loses the last ones."""
+    """Events of a run that is written one pack at a time. A kill loses those of the last pack."""
 
     def __init__(self) -> None:
         self._rows: list[EventRow] = []
@@ -163,7 +168,7 @@ class MemoryLog:
 
 
 class StoreLogs:
-    """The logs beside a store, for those who read it."""
+    """The readers' side of all logs beside a store."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -174,7 +179,7 @@ class StoreLogs:
         return self.directory / str(LogName.of(number, run_id))
 
     def rows(self, number: int, run_id: str) -> list[EventRow]:
-        """Return the events in a run's log; some may be in packs already."""
+        """Return the events in a run's log, including any that are already in packs."""
         data = self.bytes_of(LogName.of(number, run_id))
         if not data:
             return []
@@ -192,7 +197,7 @@ class StoreLogs:
                 yield name
 
     def size_bytes(self) -> int:
-        """Return how much all logs take on the disk."""
+        """Return the total size of all logs on disk."""
         total = 0
         for name in _files_in(self.directory):
             with suppress(OSError):
@@ -200,21 +205,23 @@ class StoreLogs:
         return total
 
     def remove(self, name: LogName) -> None:
-        """Remove a log, if it is still there. Who writes to it learns that with the next event."""
+        """Delete a log if it exists. A writer that has it open notices with its next event."""
         with suppress(OSError):
             (self.directory / str(name)).unlink()
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Read the logs that are there now, for the length of a snapshot: one that is removed meanwhile is in packs
-        that the snapshot does not see."""
+        """Keep the current logs open for the duration of a snapshot.
+
+        A log that is folded and removed meanwhile is in packs that the snapshot does not see.
+        """
         if self._pinned is not None:
             yield
             return
         files: dict[str, int] = {}
         try:
             for name in _files_in(self.directory):
-                with suppress(FileNotFoundError):  # it was folded just now
+                with suppress(FileNotFoundError):  # folded between listing and opening
                     files[name] = os.open(self.directory / name, os.O_RDONLY)
             self._pinned = files
             yield
@@ -224,13 +231,13 @@ class StoreLogs:
                 os.close(file)
 
     def pinned_file(self, name: LogName) -> int | None:
-        """Return the open file of a log in a snapshot, -1 where there is none; None outside of snapshots."""
+        """Return the open file of a log in a snapshot, or -1 if the log did not exist; None outside of snapshots."""
         if self._pinned is None:
             return None
         return self._pinned.get(str(name), -1)
 
     def bytes_of(self, name: LogName) -> bytes:
-        """Return the bytes of a log; none where there is no such log."""
+        """Return the content of a log; empty if there is no such log."""
         if self._pinned is not None:
             file = self._pinned.get(str(name))
             if file is None:
@@ -251,10 +258,10 @@ def log_directory(store: Path) -> Path:
 
 
 def log_rows(data: bytes, where: str) -> list[EventRow]:
-    """Return the events in the bytes of a log, without one that was cut; CorruptStore for anything else."""
+    """Parse the content of a log. An incomplete last frame is skipped; any other damage raises `CorruptStore`."""
     rows: list[EventRow] = []
     position = 0
-    data = data.rstrip(b"\0")  # a row never ends so, but a file may after a loss of power
+    data = data.rstrip(b"\0")  # rows never end in zeros, but files may after a power failure
     while position + _HEAD.size <= len(data):
         size, check, key = _HEAD.unpack_from(data, position)
         if check != _check(size, key):
@@ -268,11 +275,12 @@ def log_rows(data: bytes, where: str) -> list[EventRow]:
 
 
 def salvaged_rows(data: bytes) -> Iterator[EventRow]:
-    """Yield the events of a damaged log, past whatever is no frame."""
+    """Yield the events of a damaged log, skipping everything that is not a valid frame."""
     position = 0
     while position + _HEAD.size <= len(data):
         size, check, key = _HEAD.unpack_from(data, position)
         start = position + _HEAD.size
+        # Without a valid head its size means nothing, so try the next byte.
         if check == _check(size, key) and start + size <= len(data):
             yield key, data[start : start + size]
             position = start + size
@@ -292,7 +300,7 @@ def _check(size: int, key: int) -> int:
 def _files_in(directory: Path) -> list[str]:
     try:
         return os.listdir(directory)
-    except OSError:  # nothing was ever written
+    except OSError:  # no run has logged anything yet
         return []
 
 

@@ -1,7 +1,7 @@
-"""The image of a store file: its pages and those of its log, read without SQLite, which would write beside it.
+"""The image of a store file: its pages and those of its WAL, read without SQLite, which would write to them.
 
-SQLite believes a log up to its first bad frame. Here a frame after it counts as well: each is checked against
-the checksum that stands in the frame before, so that one bad frame does not take the others with it.
+SQLite trusts a WAL only up to its first bad frame. This reader also uses later frames: each is verified against the
+checksum stored in the frame before it, so one bad frame does not invalidate the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replaykit.errors import CorruptStore, StoreError
 from replaykit.store.schema import APPLICATION_ID
 
 BASE = -1
-"""The version of a page that stands in the file itself; others have the number of their frame."""
+"""The version of a page in the file itself. Versions in the WAL have the number of their frame."""
 _WAL_HEAD, _FRAME_HEAD = 32, 24
 _MAGIC = (0x377F0682, 0x377F0683)  # little-endian and big-endian checksums
 _USUAL_SIZE = 4096
@@ -25,24 +25,25 @@ _Sums = tuple[int, int]
 
 
 class Image:
-    """Pages by number and version. Opened for reading only."""
+    """Pages by number and version. The files are only read."""
 
     def __init__(self, path: Path, page_size: int | None = None) -> None:
         self._file = _opened(path)
         self.page_size = page_size or self.likely_sizes(path)[0]
         self.pages = -(-os.fstat(self._file.fileno()).st_size // self.page_size)
         self.frames: dict[int, list[int]] = {}
-        """The frames of each page that are in force, oldest first."""
+        """The committed frames of each page, oldest first."""
         self._wal = _wal_of(path)
         self._places = dict(self._read_log())
 
     @staticmethod
     def likely_sizes(path: Path) -> list[int]:
-        """Possible page sizes: from the file, from the log, and the usual one."""
+        """Return possible page sizes: from the file, from the WAL, and SQLite's default."""
         with _opened(path) as file:
             sizes = [int.from_bytes(file.read(18)[16:], "big")]
         if log := _wal_of(path):
             sizes.append(int.from_bytes(log[8:12], "big"))
+        # The header has two bytes for the page size, so 65536 is stored as 1.
         sizes = [65536 if size == 1 else size for size in sizes]
         return list(dict.fromkeys([*(size for size in sizes if size in _SIZES), _USUAL_SIZE]))
 
@@ -50,14 +51,14 @@ class Image:
         self._file.close()
 
     def page(self, number: int, until: int | None = None) -> bytes:
-        """The newest version of a page in force, or the newest up to a frame; empty when there is none."""
+        """Return the newest committed version of a page, optionally only up to a frame; empty if there is none."""
         for frame in reversed(self.frames.get(number, [])):
             if until is None or frame <= until:
                 return self.frame(frame)
         return self._in_file(number)
 
     def versions(self) -> Iterator[tuple[int, int, bytes]]:
-        """Every page as it stands in the file, and every frame of the log: number, version, bytes."""
+        """Yield the pages of the file and the frames of the WAL as number, version and bytes."""
         for number in range(1, self.pages + 1):
             yield number, BASE, self._in_file(number)
         for frame, (number, _) in self._places.items():
@@ -74,7 +75,7 @@ class Image:
         return self._file.read(self.page_size)
 
     def _read_log(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """The frames of the log's last round, each with the number of its page and where that begins."""
+        """Yield the frames of the WAL's current generation: frame, page number and offset."""
         if len(self._wal) < _WAL_HEAD:
             return
         checked = list(_checked(self._wal, self.page_size))
@@ -104,7 +105,7 @@ def _start(frame: int, page_size: int) -> int:
 
 
 def _checked(log: bytes, page_size: int) -> Iterator[tuple[int, int, bool, bool]]:
-    """The frames of the last round: number, page, whether it ends a transaction, whether it is whole."""
+    """Yield the frames of the current generation: number, page, whether it ends a transaction, whether it is intact."""
     magic, salts = int.from_bytes(log[:4], "big"), log[16:24]
     order = ">" if magic == _MAGIC[1] else "<"
     head_is_whole = magic in _MAGIC and _sums(log[:24], (0, 0), order) == struct.unpack_from(">II", log, 24)
@@ -123,14 +124,15 @@ def _checked(log: bytes, page_size: int) -> Iterator[tuple[int, int, bool, bool]
         else:
             computed = []
         follows = stored in computed
-        # The next frame builds on what was computed here. What stands here may be damaged, or what it is about.
+        # The next checksum builds on this one. A mismatch leaves open whether the stored checksum or the page is
+        # damaged, so try both.
         seeds = [stored] if follows else [stored, *computed[:1]]
         if is_ours or follows:
             yield frame, number, bool(commits), follows
 
 
 def _sums(data: bytes, seed: _Sums, order: str) -> _Sums:
-    """SQLite's checksum of a log."""
+    """Return SQLite's checksum of WAL data."""
     first, second = seed
     for left, right in struct.iter_unpack(f"{order}II", data):
         first = (first + left + second) & 0xFFFFFFFF
@@ -139,18 +141,18 @@ def _sums(data: bytes, seed: _Sums, order: str) -> _Sums:
 
 
 _FILE_MAGIC = b"SQLite format 3\0"
+# Size of the file header plus the header of its first page.
 _HEAD = 108
-"""Bytes of the file's head and of the head of its first page."""
 
 
 def store_format(path: Path) -> int:
-    """Return the format of the store in a file, 0 for an empty one; StoreError for a file that is something else."""
+    """Return the format of a store file, 0 if it is empty. Any other kind of file raises `StoreError`."""
     if path.is_dir():
         raise StoreError(f"{path} is a directory, and a store is a file", hint=f"Name the file: {path / 'store.db'}")
     with path.open("rb") as file:
         head = file.read(_HEAD)
     found = _format_in(head, path) if head else 0
-    # A store that was made just now is in its log alone, until that is written back.
+    # The tables of a new store are only in its WAL until the first checkpoint.
     return found or _format_in_log(path)
 
 

@@ -1,6 +1,6 @@
-"""Recovery: the events that a killed process left in logs become packs, and logs of runs that are gone are removed.
+"""Recovery: fold the logs that killed processes left, and delete the logs of deleted runs.
 
-The log of a shared run belongs to nobody between two turns, so it may be folded as well.
+Nobody owns the log of a shared run between two turns, so it may be folded as well.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def fold_abandoned_logs(store: SQLiteStore) -> None:
-    """Fold the logs that nobody writes any more. One that is damaged, or for whose packs there is no room, stays."""
+    """Fold all logs without a writer. A log stays if it is damaged or the disk has no room for its packs."""
     names = list(store.logs.names())
     if not names:
         return
     written = running_numbers(store.path, [name.number for name in names])
-    if written is None:  # nobody can tell here: they stay, and are read where they are
+    if written is None:  # unknown on this system: the logs stay, and readers read them in place
         return
     for name in names:
         if name.number not in written:
@@ -39,8 +39,9 @@ def _fold(store: SQLiteStore, name: LogName) -> None:
         if runs and LogName.of(name.number, runs[0][0]) == name:
             _, tail = store.rows_of(name.number)
             if tail:
-                store.read_tail(tail)  # raises what is wrong with it
+                store.read_tail(tail)  # raises if the rows are damaged
             fold_rows(db, tail, f"run {runs[0][0]}, log")
             db.execute("DELETE FROM events WHERE key >= ? AND key < ?", (name.number << 32, name.number + 1 << 32))
-            store.after_commit(store.sync_commits)  # who wrote it may have been promised more than we promise
+            store.after_commit(store.sync_commits)  # its writer may have promised more durability
+        # Only after the commit: until then, the log is the only copy of its events.
         store.after_commit(partial(store.logs.remove, name))

@@ -1,4 +1,4 @@
-"""The choice of a store: the one handed over, the one at a path, or the project's own."""
+"""Open the store that a caller passed: an open one, a path, or None for the project's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_store(
     read_only: bool = False,
     redact: bool | None = None,
 ) -> Iterator[Store]:
-    """The store, open; one that was opened here is closed again at the end. One that is open redacts as it was told."""
+    """Yield an open store. A store opened here is closed at the end; an open one keeps its own redaction."""
     if store is None or isinstance(store, str | os.PathLike):
         path = default_store_path() if store is None else store
         with SQLiteStore.open(path, durability=durability, read_only=read_only, redact=redact) as own:
@@ -36,7 +36,7 @@ def open_store(
 
 
 def existing_store_path(path: str | os.PathLike[str], *, read_only: bool = False) -> SQLiteStore:
-    """The store at a path; a StoreError when there is none, rather than an empty one that was just made."""
+    """Open an existing store. A missing one raises `StoreError` instead of being created empty."""
     if not read_only:
         SQLiteStore.open(path, read_only=True).close()
     return SQLiteStore.open(path, read_only=read_only)

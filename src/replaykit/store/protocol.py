@@ -1,4 +1,4 @@
-"""The protocol of stores. `replaykit.testing` has the conformance suite that each backend passes."""
+"""The interface of stores. `replaykit.testing` contains the conformance suite that every backend passes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from replaykit.model.run import RunHeader, TraceRun
 from replaykit.model.values import Json
 
 OnProgress: TypeAlias = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
+"""A callback that takes the amount done and the total."""
 
 
 def ignore_progress(_done: int, _total: int) -> None:
-    """Take no notice of how far a job is."""
+    """Report no progress."""
 
 
 class Durability(StrEnum):
     """The failures that an acknowledged event survives."""
 
-    PROCESS = "process"  # kill -9 of the process
-    POWER = "power"  # loss of power: one fsync per event
+    PROCESS = "process"  # survives a kill of the process
+    POWER = "power"  # survives a power failure, with one fsync per event
 
 
 def durability_of(word: str) -> Durability:
-    """Return the durability of that name; a `UsageError` for any other."""
+    """Return the durability with this name, or raise `UsageError`."""
     try:
         return Durability(word)
     except ValueError:
@@ -51,89 +51,98 @@ class Damage(Struct, frozen=True, kw_only=True):
 
 
 class RunWriter(Protocol):
-    """Appends to one run. Every method is durable when it returns, and safe to call from many threads."""
+    """Appends to one run. Each method is durable when it returns and may be called from any thread."""
 
     @property
     def run_id(self) -> str: ...
 
     @property
     def cleaning(self) -> Cleaning | None:
-        """The redaction of states before they are compared and handed over; None if they are stored as they are."""
+        """The redaction applied to states before they are compared; None if states are stored unchanged."""
 
     def append(self, event: StoredEvent) -> None:
-        """Add one event."""
+        """Append one event."""
 
     def finish(self, header: RunHeader) -> None:
-        """Write the run's final header; nothing can be appended after it."""
+        """Write the run's final header. The run cannot be extended afterwards."""
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """Events that others wrote to a shared run."""
+    """Events that other writers added to a shared run."""
 
     fresh: bool = False
-    """The run is another one than before: what was known of it no longer holds."""
+    """True if the run was replaced: earlier knowledge about it is void."""
     events: list[StoredEvent] = []
 
 
 class SharedRun(Protocol):
-    """A run that several processes append to. A turn is one transaction; the first one makes the run."""
+    """A run that several processes append to, one turn at a time.
+
+    A turn is a transaction; the first one creates the run.
+    """
 
     run_id: str
     header: RunHeader | None
-    """As it was last seen; None when there is no such run."""
+    """The header as last read; None if the run does not exist."""
 
     @property
     def next_seq(self) -> int:
-        """The sequence number of the next event."""
+        """The sequence number for the next event."""
 
     def news(self) -> News:
-        """Return what was written since the last look or turn."""
+        """Return the events written since the last call or turn."""
 
     def turn(self) -> AbstractContextManager[News]:
-        """The right to write, until the end of the block."""
+        """Hold the exclusive right to write for the length of the block."""
 
     def write_header(self, header: RunHeader) -> None:
-        """Make the run, or replace its header; inside a turn."""
+        """Create the run or replace its header. Call inside a turn."""
 
     def append(self, event: StoredEvent) -> None:
-        """Add one event, which bears the next sequence number; inside a turn."""
+        """Append one event, which must have the next sequence number. Call inside a turn."""
 
     def close(self) -> None:
-        """Release what it holds, for now: the next look or turn begins where this one ended."""
+        """Release resources. The next call or turn continues where this one ended."""
 
 
 class Store(Protocol):
-    """Runs at rest."""
+    """Persistent storage of runs."""
 
     def begin(self, header: RunHeader) -> RunWriter:
-        """Start a new run; an id that exists is a StoreError."""
+        """Start a new run. An existing id raises `StoreError`."""
 
     def add(self, run: TraceRun) -> None:
-        """Keep a whole run, all or nothing."""
+        """Store a complete run, all or nothing."""
 
     def cleaned(self, run: TraceRun) -> TraceRun:
-        """The run as `add` keeps it: without what the store does not keep."""
+        """Return the run as `add` would store it, with secrets redacted."""
 
     def share(self, run_id: str) -> SharedRun:
-        """A run, there already or not, to append to with others. It is kept as it is: an agent goes on with it."""
+        """Open a run, existing or not, for appending together with others.
+
+        It is not redacted, because the agent continues from it.
+        """
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Everything that is read in the block is of one moment; others may write meanwhile."""
+        """Give all reads in the block the same view of the store; others may write meanwhile."""
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Nobody else writes during the block; what is written in it is kept as a whole, or not at all."""
+        """Lock out all other writers for the block, and commit its writes together or not at all."""
 
     def replace(self, runs: Iterable[TraceRun]) -> None:
-        """Put these runs, as they are, in place of those with their ids, all or none. Forks keep what they share."""
+        """Replace the runs with these ids, all or none, without redacting. Forks keep the events they share."""
 
     def delete(self, run_ids: Iterable[str]) -> int:
-        """Remove runs and what only they hold, all or none; gives how many there were. Forks keep what they share."""
+        """Delete runs and the data only they use, all or none; return how many existed.
+
+        Forks keep the events they share.
+        """
 
     def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
-        """Give a run tags, and take tags from it; gives its header. A run that is being recorded ends with its own."""
+        """Add and remove tags of a run and return its header. A run in progress ends with its own tags."""
 
     def header(self, run_id: str) -> RunHeader:
-        """A run's header, by its id or an unambiguous beginning of it, or by the name of the newest such run."""
+        """Return a run's header by id, unambiguous prefix of an id, or name (the newest run with that name)."""
 
     def headers(
         self,
@@ -143,28 +152,28 @@ class Store(Protocol):
         name: str | None = None,
         below: str | None = None,
     ) -> list[RunHeader]:
-        """The newest runs first; only those of a status or name, or with ids below this one, where it is given.
+        """Return the newest headers first, optionally only those with a status, a name, or ids below another.
 
-        An id is below another when it is the other, a slash and more.
+        An id is below another if it starts with it and a slash.
         """
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
-        """A run's events in the order they were written, a pack at a time."""
+        """Yield a run's events in the order they were written, loading one pack at a time."""
 
     def load(self, run_id: str) -> TraceRun:
-        """A whole run, its events in the order they began."""
+        """Return a complete run with its events in the order they began."""
 
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
-        """The state after the last checkpoint at or before event `seq`; the latest when None.
+        """Return the state after the last checkpoint at or before event `seq`; the latest if None.
 
-        Where the log says that this state was not kept, that is a StateNotKept, never the state before it.
+        If the log says that this state was not stored, raise `StateNotKept` rather than return an earlier state.
         """
 
     def state_json(self, run_id: str, seq: int | None = None) -> bytes:
-        """The same, as the JSON text it is kept in."""
+        """Return the same state as its stored JSON text."""
 
     def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
-        """Read everything; yield whatever is damaged."""
+        """Read everything and yield all damage."""
 
     def close(self) -> None:
-        """Release files; further calls are errors."""
+        """Release files. Later calls raise errors."""

@@ -1,4 +1,4 @@
-"""Runs that were written with something in them that should not be there, rewritten without it."""
+"""Redact stored runs after the fact."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def redact_runs(path: Path | None, names: Iterable[str], redactor: Redactor, *, dry_run: bool = False) -> list[Leak]:
-    """Redact runs and their families, all or none; gives what was replaced, by run."""
-    from replaykit.redaction.events import Door  # noqa: PLC0415 (reading a store needs none of it)
+    """Redact runs and their families, all or none; return what was replaced in each run."""
+    from replaykit.redaction.events import Door  # noqa: PLC0415 (reading a store does not need it)
 
     door, leaks = Door(redactor), list[Leak]()
     with existing_store_path(path or default_store_path(), read_only=dry_run) as store:
@@ -34,12 +34,12 @@ def redact_runs(path: Path | None, names: Iterable[str], redactor: Redactor, *, 
             leaks += _leaks(run, redactor)
         if changed and not dry_run:
             store.replace(changed)
-            give_back(store, rewrite=True)  # what a page held stays in the file until the page is written again
+            give_back(store, rewrite=True)  # SQLite leaves deleted content in free pages until they are overwritten
     return leaks
 
 
 def _families(store: SQLiteStore, names: Iterable[str]) -> list[str]:
-    """The ids of the runs, of all that were forked from them, and of what they were forked from."""
+    """Return the ids of the runs with all their ancestors and forks."""
     headers = {header.id: header for header in store.headers()}
     parents = {header.id: header.origin.run for header in headers.values()}
     found: dict[str, None] = {}
@@ -71,6 +71,9 @@ def _refuse_running(header: RunHeader) -> None:
 
 
 def _leaks(run: TraceRun, redactor: Redactor) -> list[Leak]:
-    """Return the leaks in a run, by their places in the log; states are scanned as written, change by change."""
+    """Return the leaks in a run by their places in the log.
+
+    States are scanned in their stored form, change by change.
+    """
     found = redactor.scan(encode_run(run))
     return [Leak(f"run {run.id}", 0, 0, one.kind, one.path) for one in found] or [Leak(f"run {run.id}", 0, 0, "state")]

@@ -1,4 +1,4 @@
-"""Taking runs out of a store, or putting others in their place. A fork keeps what it shares with what goes."""
+"""Delete and replace runs. A fork gets its own copy of the events that it shares with a removed run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
-    """Remove runs by their whole ids; gives how many there were."""
+    """Delete runs by their full ids; return how many existed."""
     with store.between_turns() as db:
         orphans = list(_orphans(store, set(run_ids)))
         removed = [number for run_id in dict.fromkeys(run_ids) if (number := remove_run(store, run_id)) is not None]
@@ -32,17 +32,17 @@ def delete_runs(store: SQLiteStore, run_ids: Collection[str]) -> int:
 
 
 def replace_runs(store: SQLiteStore, runs: Collection[TraceRun]) -> None:
-    """Put runs in the place of those with the same ids."""
+    """Replace the runs with the same ids."""
     with store.between_turns() as db:
         for run in [*_orphans(store, {run.id for run in runs}), *runs]:
             _put_in_place(store, db, run)
 
 
 def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
-    """The forks that share events with runs that go, whole: they will hold these events themselves."""
+    """Yield the complete forks of removed runs, so that they can hold the shared events themselves."""
     sql = "SELECT n, id, header FROM runs WHERE n > (SELECT n FROM runs WHERE id = ?) AND instr(header, ?)"
     for parent in going:
-        # What shares events with a run was begun after it. A look at the text is enough to pass over most of them.
+        # A fork always starts after its parent. Searching the header text first avoids decoding most headers.
         mark = b'"run":' + msgspec.json.encode(parent)
         for number, run_id, data in store.query(sql, parent, mark):
             origin = read_header(number, run_id, data).origin
@@ -51,17 +51,18 @@ def _orphans(store: SQLiteStore, going: set[str]) -> Iterator[TraceRun]:
 
 
 def _put_in_place(store: SQLiteStore, db: sqlite3.Connection, run: TraceRun) -> None:
-    """Write a run anew. It gets another number, by which those who are reading the old one can tell."""
+    """Write a run under a new number, which tells readers of the old one that it was replaced."""
     remove_run(store, run.id)
     add_run(db, run if run.event_count is None else msgspec.structs.replace(run, event_count=len(run.events)))
 
 
 def remove_run(store: SQLiteStore, run_id: str) -> int | None:
-    """Remove one run, inside a transaction; gives the number it had."""
+    """Delete one run and return its number. Call inside a transaction."""
     db = store.db
     row = db.execute("SELECT n FROM runs WHERE id = ?", (run_id,)).fetchone()
     if row is None:
         return None
+    # Keys start with the run's number, so a run is one range in each table.
     low, high = row[0] << 32, (row[0] + 1) << 32
     for table in ("events", "packs"):
         db.execute(f"DELETE FROM {table} WHERE key >= ? AND key < ?", (low, high))

@@ -1,7 +1,7 @@
-"""Rows: how headers, events and packs are written to and read from their tables, as bytes that prove themselves.
+"""Rows: read and write headers, events and packs as bytes with checksums.
 
-A *seal* is a CRC-32 over the row's key and its bytes, so a flipped bit, a torn write or a row under a wrong
-key is noticed. A *frame* is a zstd frame whose size is known and bounded before anything is allocated.
+A *seal* is a CRC-32 over the row's key and its bytes. It detects flipped bits, torn writes and rows under a wrong key.
+A *frame* is a zstd frame whose size is known and bounded before any memory is allocated.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from replaykit.model.run import RunHeader
 
 _SEAL = struct.Struct("<I")
 _KEY = struct.Struct("<q")
-MAX_EXPANSION = 10  # a frame above FREE_EXPANSION may not grow by more than this
+MAX_EXPANSION = 10  # frames above FREE_EXPANSION may expand by at most this factor
 FREE_EXPANSION = 8 * 1024 * 1024
 
 
 def seal(key: int, body: bytes) -> bytes:
-    """The body with its checksum in front."""
+    """Return the body with its checksum prepended."""
     return _SEAL.pack(zlib.crc32(body, zlib.crc32(_KEY.pack(key)))) + body
 
 
 def unseal(key: int, data: object, where: str) -> bytes:
-    """The body of a sealed row, or CorruptStore."""
+    """Return the body of a sealed row, or raise `CorruptStore`."""
     if not isinstance(data, bytes) or len(data) < _SEAL.size:
         raise CorruptStore("the row is not a sealed value", where=where)
     body = data[_SEAL.size :]
@@ -42,7 +42,7 @@ def unseal(key: int, data: object, where: str) -> bytes:
 
 
 def unseal_event(key: int, data: object, where: str) -> bytes:
-    """The JSON text of an event's row, or CorruptStore. A long one may be a frame in a store of format 1."""
+    """Return the JSON text of an event's row, or raise `CorruptStore`. In format 1, long texts are frames."""
     body = unseal(key, data, where)
     if body[:1] in (b"z", b"r"):
         return decompress(body, where)
@@ -50,12 +50,12 @@ def unseal_event(key: int, data: object, where: str) -> bytes:
 
 
 def checksum(*numbers: int) -> int:
-    """A CRC-32 over a row's own numbers."""
+    """Return a CRC-32 of a row's numbers."""
     return zlib.crc32(b"".join(map(_KEY.pack, numbers)))
 
 
 def compress(body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
-    """A frame of the body; left as it is where reading it back would break the bound."""
+    """Return the body as a frame, uncompressed if reading a compressed one would exceed the bound."""
     frame = compressor.compress(body)
     if len(body) <= _allowed(len(frame)):
         return b"z" + frame
@@ -63,7 +63,7 @@ def compress(body: bytes, compressor: zstandard.ZstdCompressor) -> bytes:
 
 
 def decompress(frame: bytes, where: str) -> bytes:
-    """The body of a frame, or CorruptStore; never allocates more than the bound."""
+    """Return the body of a frame, or raise `CorruptStore`. Never allocates more than the bound."""
     if frame[:1] == b"r":
         return frame[1:]
     if frame[:1] != b"z":
@@ -71,6 +71,7 @@ def decompress(frame: bytes, where: str) -> bytes:
     data = frame[1:]
     try:
         size = zstandard.frame_content_size(data)
+        # An unknown size is -1, and refused as well: it would leave the allocation unbounded.
         if not 0 <= size <= _allowed(len(data)):
             raise CorruptStore(f"the frame claims {size} bytes, which is not plausible", where=where)
         return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
@@ -83,7 +84,7 @@ def _allowed(frame_bytes: int) -> int:
 
 
 def digest(body: bytes) -> bytes:
-    """The content address of a large value."""
+    """Return the content address of a large value."""
     return blake2b(body, digest_size=20).digest()
 
 
@@ -100,7 +101,7 @@ H = TypeVar("H", bound=_WithId)
 
 
 def insert_run(db: sqlite3.Connection, header: RunHeader) -> int:
-    """Enter a run, inside a transaction; gives its number."""
+    """Insert a run and return its number. Call inside a transaction."""
     try:
         cursor = db.execute(
             "INSERT INTO runs (id, name, status, started_at, header) VALUES (?, '', '', 0, x'')", (header.id,)
@@ -115,14 +116,14 @@ def insert_run(db: sqlite3.Connection, header: RunHeader) -> int:
 def write_pack(
     db: sqlite3.Connection, key: int, bodies: list[bytes], first_seq: int, compressor: zstandard.ZstdCompressor
 ) -> None:
-    """Write events as one pack, inside a transaction."""
+    """Write events as one pack. Call inside a transaction."""
     frame = compress(b"[" + b",".join(bodies) + b"]", compressor)
-    crc = checksum(key, len(bodies), first_seq)  # a pack may be passed over without its data being read
+    crc = checksum(key, len(bodies), first_seq)  # protects these numbers for readers that skip the pack's data
     db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?)", (key, len(bodies), first_seq, crc, seal(key, frame)))
 
 
 def write_header(db: sqlite3.Connection, number: int, header: RunHeader) -> None:
-    """Replace a run's header, inside a transaction."""
+    """Replace a run's header. Call inside a transaction."""
     db.execute(
         "UPDATE runs SET name = ?, status = ?, started_at = ?, header = ? WHERE n = ?",
         (header.name, header.status.value, header.started_at, seal(number, _encode_header(header)), number),
@@ -130,12 +131,12 @@ def write_header(db: sqlite3.Connection, number: int, header: RunHeader) -> None
 
 
 def read_header(number: int, run_id: str, data: bytes) -> RunHeader:
-    """Return a run's header from its row, checked."""
+    """Return the verified header of a run's row."""
     return read_header_as(_decode_header, number, run_id, data)
 
 
 def read_header_as(decode: Callable[[bytes], H], number: int, run_id: str, data: bytes) -> H:
-    """Return a run's header from its row, checked, as whatever `decode` reads."""
+    """Return the verified header of a run's row, decoded by `decode`."""
     where = f"run {run_id}, header"
     try:
         text = unseal(number, data, where)
@@ -149,5 +150,5 @@ def read_header_as(decode: Callable[[bytes], H], number: int, run_id: str, data:
 
 
 def missing_events(run: str, first: int, end: int) -> CorruptStore:
-    """The error for a hole in a run."""
+    """Return the error for missing events of a run."""
     return CorruptStore(f"events {min(first, end)} to {max(first, end) - 1} are missing", where=f"run {run}")

@@ -1,7 +1,7 @@
-"""The runs that are being written: a lock on one byte for each, which ends with the process that holds it.
+"""Run locks: a lock on one byte per run in progress, which the kernel releases when the process ends.
 
-The byte is the run's number in a file beside the store. Nothing is ever written to that file. Byte 0 belongs to no run:
-the process that locks it may write shared runs.
+The byte's offset in a file beside the store is the run's number. Nothing is ever written to that file. Byte 0 belongs
+to no run: the process that locks it may write shared runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic, sleep  # by name: a replay has virtual ones in `time`
+from time import monotonic, sleep  # by name: a replay replaces those in `time` with virtual ones
 
 from replaykit.errors import StoreError
 
@@ -22,10 +22,11 @@ if sys.platform == "linux":
     import fcntl
 
 SUFFIX = "-live"
-# Locks of open files are the only ones that two stores of one process hold apart; this layout is that of 64-bit Linux.
+# Classic POSIX locks belong to the process, so two stores of one process would not exclude each other; open file
+# description locks do. The struct layout is that of 64-bit Linux.
 _HAS_LOCKS = sys.platform == "linux" and struct.calcsize("P") == 8
 _LOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, pid
-_TURNS = 0  # the byte of the turns at shared runs
+_TURNS = 0  # the byte that grants a turn at shared runs
 _MOST_WAIT_S = 60
 _SHORTEST_SLEEP_S, _LONGEST_SLEEP_S = 0.0001, 0.005
 
@@ -34,7 +35,7 @@ class RunLocks:
     """The locks of one store that is open for writing."""
 
     has_turns = _HAS_LOCKS
-    """True where turns at shared runs can be told apart by a lock."""
+    """True if the system can serialize turns at shared runs by a lock."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -44,7 +45,7 @@ class RunLocks:
         _LOCKS.add(self)
 
     def hold(self, number: int) -> None:
-        """Say that this run is being written. A system without such locks is told nothing."""
+        """Mark a run as being written. Does nothing on systems without such locks."""
         if not _HAS_LOCKS:
             return
         with suppress(OSError):
@@ -53,7 +54,7 @@ class RunLocks:
             _set(self._file, number, fcntl.F_WRLCK)
 
     def begin_turn(self) -> None:
-        """Wait for the right to write shared runs: one store has it at a time."""
+        """Wait for the exclusive right to write shared runs."""
         if self._in_turn:
             raise StoreError(f"{self._store}: a turn at a shared run inside of another one")
         if self.has_turns:
@@ -71,6 +72,7 @@ class RunLocks:
                 give_up = give_up or monotonic() + _MOST_WAIT_S
                 if monotonic() > give_up:
                     raise StoreError(f"{self._store}: another process held the store for {_MOST_WAIT_S} s") from None
+                # Polling, because a blocking lock could not be given up after a time limit.
                 sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_SLEEP_S)
             except OSError as error:
@@ -79,12 +81,12 @@ class RunLocks:
                 return
 
     def end_turn(self) -> None:
-        """Let others write shared runs."""
+        """Let other stores write shared runs."""
         self._in_turn = False
         self.let_go(_TURNS)
 
     def _opened(self) -> int:
-        """Open the file, and give it the rights of the store where it is new."""
+        """Open the lock file, created with the permissions of the store."""
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -94,13 +96,13 @@ class RunLocks:
         return file
 
     def let_go(self, number: int) -> None:
-        """Say that nothing more is written to this run."""
+        """Mark a run as no longer being written."""
         if self._file >= 0:
             with suppress(OSError):
                 _set(self._file, number, fcntl.F_UNLCK)
 
     def close(self) -> None:
-        """Let go of all."""
+        """Release all locks."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -110,7 +112,7 @@ _LOCKS: weakref.WeakSet[RunLocks] = weakref.WeakSet()
 
 
 def _release_in_child() -> None:
-    """A lock ends when the last process has closed the file: a forked child must not keep those of its parent."""
+    """Close inherited lock files: a lock lasts until every process has closed the file, so a child prolongs it."""
     for locks in list(_LOCKS):
         locks.close()
 
@@ -120,7 +122,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def running_numbers(store: Path, numbers: Iterable[int]) -> set[int] | None:
-    """Those of the runs that somebody is writing, in this process or another; None where that cannot be told."""
+    """Return the runs that any process is writing; None if the system cannot tell."""
     if not _HAS_LOCKS:
         return None
     try:

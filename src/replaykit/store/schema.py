@@ -1,9 +1,9 @@
-"""The tables, their version, and how a database file is opened.
+"""The schema of the database, its version, and the way to open a database file.
 
 runs    n, id, name, status, started_at, header      header: sealed JSON of RunHeader
 events  key = run << 32 | n, data                    the tail of a shared run: sealed JSON of one event.
-                                                     In format 1 that of every run, as a frame where it is long;
-                                                     now the newest events of other runs are in logs (event_log)
+                                                     In format 1, the tail of every run, with long events as
+                                                     frames; now other runs have their tail in a log (event_log)
 packs   key = run << 32 | first n, count,            folded events: sealed frame of a JSON list;
         first_seq, crc, data                         first_seq: the lowest sequence number in it
 blobs   hash, size, data                             large values: frame, addressed by content
@@ -38,8 +38,8 @@ _UNWRITABLE = frozenset(
     }
 )
 _MOUNTS = Path("/proc/self/mountinfo")
+# Network file systems cannot hold a store: its locks and writes need a single kernel to order them.
 _ACROSS_A_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3"})
-"""File systems that a store cannot live on: it needs locks and writes that one kernel orders."""
 _BESIDE = ("-wal", "-shm", "-live")
 _SYNCHRONOUS = {Durability.POWER: "FULL", Durability.PROCESS: "NORMAL"}
 
@@ -60,7 +60,7 @@ CREATE INDEX uses_by_blob ON uses (blob);
 
 
 def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
-    """An open connection to a store of this format; makes the file when it may write."""
+    """Open a connection to a store of this format, creating the file unless `read_only`."""
     if path.is_dir():
         raise StoreError(f"{path} is a directory, and a store is a file", hint=f"Name the file: {path / 'store.db'}")
     if not read_only:
@@ -70,7 +70,8 @@ def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.C
             f"there is no store at {path}",
             hint="Record a run first (see `replaykit demo`), or name the store with --store.",
         )
-    # A reader may tidy up after a writer that was killed (mode=rw); where the file system forbids that, it only reads.
+    # Recovering from a killed writer needs write access even for a reader (mode=rw); where the file system denies it,
+    # open read-only.
     modes = ["rw", "ro"] if read_only else ["rwc"]
     for mode in modes:
         try:
@@ -82,7 +83,7 @@ def connect(path: Path, durability: Durability, *, read_only: bool) -> sqlite3.C
 
 
 def _open_in_place(path: Path, mode: str, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
-    """A connection to the file that is at the path: while this one waited, another may have been restored there."""
+    """Connect to the file that is at the path now: a restore may have replaced it while this connection waited."""
     while True:
         before = _identity(path)
         db = _open(path, mode, durability, read_only=read_only)
@@ -100,6 +101,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _open(path: Path, mode: str, durability: Durability, *, read_only: bool) -> sqlite3.Connection:
+    # Autocommit, so that transactions are explicit; `SQLiteStore.lock` serializes threads.
     db = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
@@ -116,7 +118,10 @@ def _open(path: Path, mode: str, durability: Durability, *, read_only: bool) -> 
 
 
 def _make_file(path: Path) -> None:
-    """Make the file, since SQLite would let others read it; SQLite gives its rights to the files beside it."""
+    """Create the file with private permissions, which SQLite copies to its WAL.
+
+    SQLite's default would let others read it.
+    """
     try:
         make_home(path.parent, files=(f"{path.name}*", f"{path.stem}-otlp.db*", f".{path.name}.*"))
     except OSError as error:
@@ -125,14 +130,14 @@ def _make_file(path: Path) -> None:
             kind = StoreFull
         raise kind(f"{path.parent} cannot be made: {error.strerror}") from None
     refuse_network_file_system(path.parent)
-    with suppress(OSError):  # SQLite says what is wrong, and in its own words
+    with suppress(OSError):  # SQLite reports the problem better when it opens the file
         make_file(path)
     for suffix in _BESIDE:
         close_to_others(path.with_name(path.name + suffix))
 
 
 def refuse_network_file_system(directory: Path, mounts: Path = _MOUNTS) -> None:
-    """Raise a StoreError for a directory that several machines may write to; only Linux tells which one is."""
+    """Raise `StoreError` for a directory on a network file system. Only Linux reveals the type."""
     kind = file_system_of(directory, mounts)
     if kind in _ACROSS_A_NETWORK:
         raise StoreError(
@@ -142,7 +147,7 @@ def refuse_network_file_system(directory: Path, mounts: Path = _MOUNTS) -> None:
 
 
 def file_system_of(directory: Path, mounts: Path = _MOUNTS) -> str | None:
-    """Return the type of the file system that a directory is on; None where that cannot be found out."""
+    """Return the type of the file system that holds a directory; None if unknown."""
     try:
         device = directory.stat().st_dev
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -158,12 +163,13 @@ def file_system_of(directory: Path, mounts: Path = _MOUNTS) -> str | None:
 
 def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool) -> None:
     db.text_factory = _text
+    # Before anything is read, because a query may run what a hostile schema defines.
     distrust(db)
     if read_only:
         db.execute("PRAGMA query_only = ON")
     version = _version(db)
     if version == 0 and not read_only:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that what is deleted can be given back piece by piece
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # allows freed pages to be returned step by step
         _switch_to_wal(db)
         _create(db)
         version = _version(db)
@@ -175,21 +181,21 @@ def _prepare(db: sqlite3.Connection, durability: Durability, *, read_only: bool)
         )
     check_definitions(db, _TABLES, what="store", where=_file(db))
     if not read_only:
-        if version < STORE_FORMAT:  # only the place of the newest events is another one
+        if version < STORE_FORMAT:  # format 2 differs only in where the newest events are
             db.execute(f"PRAGMA user_version = {STORE_FORMAT}")
-        if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup that is used as a store
+        if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":  # a backup used as a store
             _switch_to_wal(db)
         db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
 
 
 def _text(data: bytes) -> str:
-    """Damaged text is found by the checks on it, not by a failure to decode."""
+    """Decode any bytes: checksums detect damaged text, so decoding must not fail first."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def _version(db: sqlite3.Connection) -> int:
-    """The store's format; 0 for an empty file, StoreError for a database that is something else."""
-    # The tables are counted first: whoever makes them sets the numbers in the same transaction.
+    """Return the store's format, 0 for an empty file. Any other database raises `StoreError`."""
+    # Count the tables first: they are created in the same transaction that sets the numbers.
     tables, application, version = (
         db.execute(sql).fetchone()[0]
         for sql in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
@@ -202,6 +208,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _create(db: sqlite3.Connection) -> None:
+    # Lock before looking, so that only one process creates the tables.
     db.execute("BEGIN IMMEDIATE")
     try:
         if _version(db) == 0:  # another process may have been first
@@ -216,7 +223,7 @@ def _create(db: sqlite3.Connection) -> None:
 
 
 def _switch_to_wal(db: sqlite3.Connection) -> None:
-    """Wait for other connections, which the switch does not do by itself."""
+    """Switch to WAL mode, retrying while others have the file: SQLite's busy timeout does not cover this statement."""
     give_up = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -241,12 +248,12 @@ def _primary(error: sqlite3.Error) -> int | None:
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """True when somebody else has the store, or a table of it."""
+    """Return whether another connection holds the database or one of its tables."""
     return _primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def translate(error: sqlite3.Error, where: str) -> StoreError:
-    """Return an error of SQLite as a ReplayKitError."""
+    """Convert an SQLite error to a `StoreError`."""
     primary = _primary(error)
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CorruptStore(

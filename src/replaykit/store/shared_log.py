@@ -1,4 +1,4 @@
-"""The event log of a run that several processes write in turn."""
+"""The event log of a run that several processes write in turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replaykit.store.protocol import Durability
 
 
 class SharedLog(LogFile):
-    """The log of one shared run. It is written in turns, and read at any time."""
+    """The log of one shared run, written in turns and read at any time."""
 
     def __init__(self, logs: StoreLogs, number: int, run_id: str, durability: Durability) -> None:
         super().__init__(logs.store, number, run_id, durability)
@@ -24,13 +24,13 @@ class SharedLog(LogFile):
 
     @property
     def size(self) -> int:
-        """The bytes of the events that were read or written."""
+        """The total size of the events read or written so far."""
         if self.is_open:
             return self._size
         return 0
 
     def news(self) -> list[EventRow]:
-        """Return the events that were appended since the last look; in a snapshot, those of the log that it holds."""
+        """Return the events appended since the last call; in a snapshot, only those of its logs."""
         file = self._logs.pinned_file(self._name)
         if file is None:
             if self._is_read():
@@ -40,6 +40,7 @@ class SharedLog(LogFile):
             self._open_newest()
         if file < 0:
             return []
+        # A snapshot may hold an older log than the current one; then read it from its start.
         is_own = self.is_open and os.path.sameopenfile(file, self._file)
         start = self._size if is_own else 0
         rows = log_rows(os.pread(file, max(0, os.fstat(file).st_size - start), start), str(self._path))
@@ -48,14 +49,14 @@ class SharedLog(LogFile):
         return rows
 
     def _is_read(self) -> bool:
-        """True when nothing was appended since the last look, as mostly."""
+        """Return whether nothing was appended since the last call, the usual case."""
         if not self.is_open:
             return False
         found = os.fstat(self._file)
         return found.st_size == self._size and found.st_nlink > 0
 
     def _open_newest(self) -> int:
-        """Open the log, if there is one. It is another one after the last was moved into the database."""
+        """Open the current log, if any. Folding a log replaces it with a new file."""
         if self.is_open and os.fstat(self._file).st_nlink:
             return self._file
         self.close()
@@ -68,7 +69,7 @@ class SharedLog(LogFile):
         return self._file
 
     def _write(self, frame: bytes) -> None:
-        """Write a frame. One that is whole stays, even if it cannot be synced: others may have read it."""
+        """Write a frame. A complete one stays even if syncing fails, because others may have read it."""
         try:
             written = os.write(self._file, frame)
             while written < len(frame):
@@ -82,5 +83,5 @@ class SharedLog(LogFile):
 def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_APPEND)
-    except PermissionError:  # it can be read all the same
+    except PermissionError:  # a read-only file can still be read
         return os.open(path, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""A run that several writers append to, in turn: each turn sees what the others wrote, and is kept as a whole.
+"""Runs that several writers append to in turns. Each turn sees what the others wrote, and commits as a whole.
 
-A turn that appends one event adds it to the run's log, which takes a tenth of the time of a transaction. A turn that
-does anything else is one transaction, which moves the events of the log into the database as well.
+A turn that appends one event writes it to the run's log, which takes a tenth of the time of a transaction. Any other
+turn is a transaction that also moves the log's events into the database.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ from replaykit.store.writer import LOG_PACKS, PACK_BYTES, PACK_EVENTS, fold_rows
 if TYPE_CHECKING:
     from replaykit.store.sqlite import SQLiteStore
 
-_NOWHERE = -1  # no run of this id has been seen
-_UNSURE = -2  # what was seen may not be there
+_NOWHERE = -1  # no run with this id exists
+_UNSURE = -2  # what was read may have been rolled back
 _SPAN = 1 << 32
 _NEVER = (-1, -1)
 _NO_NEWS = News()
 
 
 class SharedWriter:
-    """Appends to a run by its id; the run is made by the first turn, and may be removed or rewritten by others."""
+    """Appends to a run by id. The first turn creates the run, and others may delete or replace it."""
 
     def __init__(self, store: SQLiteStore, run_id: str) -> None:
         self.run_id = run_id
         self.header: RunHeader | None = None
-        """The header as it was last seen; None when there is no such run."""
-        self._header_data = b""  # the row that says so
+        """The header as last read; None if the run does not exist."""
+        self._header_data = b""  # the row that contains it
         self._store = store
         self._number = _NOWHERE
         self._log: SharedLog | None = None
-        self._others_log = False  # others have written to the log as well
-        self._seen = 0  # events that were handed out, or written here
-        self._stored = 0  # events that are in the database
-        self._folded = 0  # of these, those in packs
+        self._others_log = False  # whether others have also written to the log
+        self._seen = 0  # number of events returned to the caller or written here
+        self._stored = 0  # number of events in the database
+        self._folded = 0  # number of those that are in packs
         self._last_look = _NEVER
         self._in_turn = False
-        self._db: sqlite3.Connection | None = None  # the transaction of a turn, if it needs one
-        self._rows: list[EventRow] = []  # what a turn has appended so far: keys and texts
+        self._db: sqlite3.Connection | None = None  # the turn's transaction, if it needs one
+        self._rows: list[EventRow] = []  # key and text of each event appended in this turn
 
     def news(self) -> News:
-        """Return what was written since the last look."""
+        """Return the events written since the last call."""
         with self._store.snapshot():
             return self._look()
 
     def turn(self) -> _WriteTurn:
-        """The right to write, until the end of the block: all of it is kept, or nothing."""
+        """Hold the exclusive right to write. The block's writes are committed together or not at all."""
         return _WriteTurn(self)
 
     def close(self) -> None:
-        """Move what is in the log into the database where that is possible now, and release the log."""
+        """Move the log's events into the database if possible now, and release the log."""
         if self._log is not None and self._log.size and not self._store.db.in_transaction:
-            with suppress(StoreError):  # it is read where it is, and the next process folds it
+            with suppress(StoreError):  # readers still see the log, and the next process folds it
                 self._empty_log()
         self._release_log()
 
@@ -78,17 +78,17 @@ class SharedWriter:
             self._log.close()
 
     def write_header(self, header: RunHeader) -> None:
-        """Make the run, or replace its header; inside a turn."""
+        """Create the run or replace its header. Call inside a turn."""
         db = self._transaction()
         if self.header is None:
             self._enter(insert_run(db, header))
         else:
             write_header(db, self._number, header)
-        # Read it again after a turn of somebody else: they may put back the very row that was there before this.
+        # Forget the row, so that the next look reads it again: another writer may restore exactly the previous one.
         self.header, self._header_data = header, b""
 
     def _enter(self, number: int) -> None:
-        """Turn to the run of this number, of which nothing was seen yet."""
+        """Switch to the run with this number, from its beginning."""
         self._release_log()
         store = self._store
         self._number, self._seen, self._stored, self._folded = number, 0, 0, 0
@@ -97,21 +97,21 @@ class SharedWriter:
 
     @property
     def next_seq(self) -> int:
-        """The sequence number of the next event; inside a turn."""
+        """The sequence number for the next event. Use inside a turn."""
         return self._seen
 
     def append(self, event: StoredEvent) -> None:
-        """Add one event, which bears the next sequence number; inside a turn, after the run was made."""
+        """Append one event with the next sequence number. Call inside a turn, after the run was created."""
         self._check_turn()
         if self.header is None or event.seq != self._seen:
             raise StoreError(f"run {self.run_id}: event {event.seq} where {self._seen} is next")
-        if self.header.event_count is not None:  # it had ended; this came late, or it goes on
+        if self.header.event_count is not None:  # the run had ended; it continues, or this event is late
             self.write_header(msgspec.structs.replace(self.header, event_count=self._seen + 1))
         self._rows.append((self._number << 32 | self._seen, encode_event(event)))
         self._seen += 1
 
     def _save(self) -> None:
-        """Keep what the turn has written."""
+        """Commit what the turn wrote."""
         if self._db is None and (not self._rows or self._append_to_log()):
             return
         db = self._transaction()
@@ -123,7 +123,7 @@ class SharedWriter:
         self._last_look = (self._last_look[0], self._store.turns)
 
     def _append_to_log(self) -> bool:
-        """Append to the log; False for more than one event, of which a kill could leave half, and for a full log."""
+        """Append to the log; return False if it is full, or if a kill could leave only some of several events in it."""
         if len(self._rows) > 1 or self._log is None or self._is_full(self._log):
             return False
         self._log.append(*self._rows[0])
@@ -133,7 +133,7 @@ class SharedWriter:
         return self._seen - self._stored > LOG_PACKS * PACK_EVENTS or log.size > LOG_PACKS * PACK_BYTES
 
     def _move_log(self, db: sqlite3.Connection) -> None:
-        """Move the events of the log and of this turn into the database; the log goes when that is committed."""
+        """Move the events of the log and of this turn into the database. The log is deleted after the commit."""
         log = self._log
         assert log is not None, "the run is there"
         low = self._number << 32
@@ -150,7 +150,7 @@ class SharedWriter:
         else:
             db.executemany("INSERT INTO events VALUES (?, ?)", rows)
         self._stored = self._seen
-        if self._others_log:  # they may have been promised more than we promise
+        if self._others_log:  # other writers may have promised more durability
             self._store.after_commit(self._store.sync_commits)
             self._others_log = False
         self._store.after_commit(log.remove)
@@ -160,7 +160,7 @@ class SharedWriter:
             raise StoreError(f"run {self.run_id}: it is written in turns; write inside `with writer.turn():`")
 
     def _transaction(self) -> sqlite3.Connection:
-        """The transaction of this turn."""
+        """Return the transaction of this turn, beginning it if necessary."""
         self._check_turn()
         if self._db is None:
             self._store.db.execute("BEGIN IMMEDIATE")
@@ -168,10 +168,11 @@ class SharedWriter:
         return self._db
 
     def _begin(self) -> News:
-        """Begin a turn; gives what is new."""
+        """Begin a turn and return the news."""
         store = self._store
         store.check_owner(self.run_id)
         store.recover_logs()
+        # The file lock of the turn excludes other stores, but not the threads of this one.
         store.lock.acquire()
         try:
             store.live.begin_turn()
@@ -190,7 +191,7 @@ class SharedWriter:
             raise
 
     def _finish(self, *, keep: bool) -> None:
-        """End a turn; what was written is there now, or never was."""
+        """End a turn by committing or rolling back what was written."""
         store = self._store
         is_saved = False
         try:
@@ -204,7 +205,7 @@ class SharedWriter:
                 store.db.execute("ROLLBACK")
                 store.rolled_back()
             if not is_saved:
-                self._number, self._last_look = _UNSURE, _NEVER  # look again, from the start
+                self._number, self._last_look = _UNSURE, _NEVER  # read everything again
             self._rows, self._db, self._in_turn = [], None, False
             store.live.end_turn()
             store.lock.release()
@@ -214,13 +215,14 @@ class SharedWriter:
             (version,) = self._store.db.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error as error:
             raise translate(error, str(self._store.path)) from None
+        # `data_version` changes with the commits of other connections, but not with this connection's own.
         now = (version, self._store.turns)
         try:
-            if now == self._last_look:  # nobody has changed the database, neither elsewhere nor here
+            if now == self._last_look:  # no connection has changed the database
                 return self._logged_news()
             news = self._changes()
         except BaseException:
-            self._number, self._last_look = _UNSURE, _NEVER  # what is damaged now is damaged at the next look
+            self._number, self._last_look = _UNSURE, _NEVER  # damage must be reported again by the next look
             raise
         self._last_look = now
         return news
@@ -232,7 +234,7 @@ class SharedWriter:
         return News(events=self._read(rows))
 
     def _logged_rows(self) -> list[EventRow]:
-        """What others have appended to the log."""
+        """Return the rows that others appended to the log."""
         if self._log is None:
             return []
         rows = self._log.news()
@@ -278,7 +280,7 @@ class SharedWriter:
         return found + self._read(logged)
 
     def _read(self, rows: list[EventRow]) -> list[StoredEvent]:
-        """The events of the log's rows that were not seen yet."""
+        """Return the events of logged rows that are still unread."""
         low = self._number << 32
         rows = [row for row in rows if row[0] >= low + self._seen]
         if not rows:
@@ -291,7 +293,7 @@ class SharedWriter:
 
 
 class _WriteTurn:
-    """The block in which a shared run is written. A class, because it runs for every step of a graph."""
+    """The context manager of a turn. A class, because generators are slower and this runs at every step of a graph."""
 
     __slots__ = ("_writer",)
 

@@ -1,4 +1,4 @@
-"""The SQLite store: one file, many readers and writers, nothing to start."""
+"""The SQLite store: one file, many readers and writers, no server."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 _INDEX = 0xFFFFFFFF
 _MOST_SUGGESTED = 500
+# Names for the newest run, with the statuses it may have.
 _NEWEST = {"last": " ".join(RunStatus), "last-failed": " ".join((RunStatus.ERROR, RunStatus.TIMEOUT))}
-"""Words for the newest run, and the statuses it may have."""
 Batch = tuple[int, list[StoredEvent]]
 PackRow = tuple[int, int, int]
-"""Key, count and lowest sequence number of a pack."""
+"""The key, count and lowest sequence number of a pack."""
 
 
 class SQLiteStore:
-    """Runs in one SQLite file (WAL). Opened once, used from any thread; other processes may write as well."""
+    """Runs in one SQLite file. Threads share an open store, and other processes may write to the same file."""
 
     @checked('rk.Store.open(".replaykit/store.db")')
     def __init__(
@@ -69,20 +69,21 @@ class SQLiteStore:
         redact_as: Path | None = None,
     ) -> None:
         self.path = Path(path)
-        self.absolute_path = self.path.absolute()  # a program may change its working directory while it is recorded
+        self.absolute_path = self.path.absolute()  # a recorded program may change its working directory
         self._redact = redact
-        self._redact_as = redact_as  # the store whose project's rules and key hold here; a store by itself is its own
+        self._redact_as = redact_as  # path of the store whose project's redaction applies; None for this store
         self.durability = durability_of(durability)
         self.read_only = read_only
         self.lock = threading.RLock()
         self.db = connect(self.path, self.durability, read_only=read_only)
+        # SQLite connections must not cross a fork; see `check_owner`.
         self.owner_pid = os.getpid()
         self.live = RunLocks(self.absolute_path)
         self.logs = StoreLogs(self.absolute_path)
         self.open_logs: dict[int, LogFile | MemoryLog] = {}
-        """The logs of the runs that are written through this store, by their numbers."""
+        """The logs of the runs that this store is writing, by run number."""
         self._after_commit: list[Callable[[], None]] = []
-        self._has_folded = False  # the logs that killed processes left
+        self._has_folded = False  # whether the logs of killed processes were folded
         self.turns = 0  # transactions of this connection that may have changed shared runs
         self._remembered = Remembered()
 
@@ -97,7 +98,7 @@ class SQLiteStore:
         redact: bool | None = None,
         redact_as: Path | None = None,
     ) -> SQLiteStore:
-        """The store at this path; made when it is not there, unless `read_only`."""
+        """Open the store at a path. It is created if missing, unless `read_only`."""
         return cls(path, durability=durability, read_only=read_only, redact=redact, redact_as=redact_as)
 
     def __enter__(self) -> SQLiteStore:
@@ -108,11 +109,11 @@ class SQLiteStore:
 
     @property
     def current_path(self) -> Path:
-        """The path as it was given, or the absolute one after the program has changed its working directory."""
+        """The path as passed in, or the absolute one once the program has changed its working directory."""
         return self.path if self.path.absolute() == self.absolute_path else self.absolute_path
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         with self.lock:
             self.db.close()
             for log in self.open_logs.values():
@@ -123,8 +124,8 @@ class SQLiteStore:
 
     @cached_property
     def door(self) -> Door | None:
-        """The redaction before the disk; None for a store that was opened without it."""
-        from replaykit.redaction.events import Door  # noqa: PLC0415 (reading needs none of it)
+        """The redaction of everything that is written; None if it is off."""
+        from replaykit.redaction.events import Door  # noqa: PLC0415 (reading does not need it)
         from replaykit.redaction.project import is_on, project_redactor  # noqa: PLC0415
 
         is_redacting = is_on() if self._redact is None else self._redact
@@ -134,19 +135,19 @@ class SQLiteStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One write transaction: all of it, or nothing. Waits for other writers."""
+        """Run one write transaction, all or nothing. Waits for other writers."""
         with self._between("BEGIN IMMEDIATE") as db:
             yield db
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Nobody else writes during the block; what is written in it is kept as a whole, or not at all."""
+        """Lock out all other writers for the block, and commit its writes together or not at all."""
         with self.between_turns():
             yield
 
     @contextmanager
     def between_turns(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction while nobody writes to a shared run: what its log holds may be moved or removed."""
+        """Run a write transaction outside of all turns at shared runs, so that logs may be moved or removed."""
         with self.lock:
             if self._is_in_transaction():
                 yield self.db
@@ -162,18 +163,18 @@ class SQLiteStore:
     def _is_in_transaction(self) -> bool:
         try:
             return self.db.in_transaction
-        except sqlite3.Error as error:  # the store was closed
+        except sqlite3.Error as error:  # the store is closed
             raise translate(error, str(self.path)) from None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything that is read in the block is of one moment; others may write meanwhile."""
+        """Give all reads in the block the same view of the store; others may write meanwhile."""
         with self.lock, self.logs.pinned(), self._between("BEGIN"):
             yield
 
     @contextmanager
     def _between(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """A transaction; inside of another one, a part of it."""
+        """Run a transaction, or join the one in progress."""
         with self.lock:
             try:
                 inside = self.db.in_transaction
@@ -194,22 +195,22 @@ class SQLiteStore:
                 raise translate(error, str(self.path)) from None
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Do something once the transaction in progress is committed, and never if it is not."""
+        """Call `action` after the current transaction commits; never if it rolls back."""
         self._after_commit.append(action)
 
     def committed(self) -> None:
-        """Do what was to be done after the transaction that was committed just now."""
+        """Run the actions that were waiting for the commit."""
         actions, self._after_commit = self._after_commit, []
         for action in actions:
             action()
 
     def rolled_back(self) -> None:
-        """Forget what was to be done after the transaction."""
+        """Discard the actions that were waiting for the commit."""
         self._after_commit = []
 
     def sync_commits(self) -> None:
-        """Have what was committed so far survive a loss of power."""
-        with suppress(FileNotFoundError):  # all of it is in the database itself, and synced
+        """Make all commits so far survive a power failure."""
+        with suppress(FileNotFoundError):  # without a WAL, everything is in the database and synced
             file = os.open(self.path.with_name(f"{self.path.name}-wal"), os.O_RDONLY)
             try:
                 os.fsync(file)
@@ -217,7 +218,7 @@ class SQLiteStore:
                 os.close(file)
 
     def check_owner(self, run_id: str) -> None:
-        """A StoreError in a forked child: two processes must not use one connection."""
+        """Raise `StoreError` in a forked child: two processes must not use the same connection."""
         if self.owner_pid != os.getpid():
             raise StoreError(
                 f"run {run_id} belongs to process {self.owner_pid}, not to this forked child",
@@ -225,7 +226,7 @@ class SQLiteStore:
             )
 
     def query(self, sql: str, *parameters: object) -> list[Any]:
-        """All rows of a reading statement."""
+        """Return all rows of a SELECT."""
         with self.lock:
             try:
                 return self.db.execute(sql, parameters).fetchall()
@@ -233,7 +234,7 @@ class SQLiteStore:
                 raise translate(error, str(self.path)) from None
 
     def begin(self, header: RunHeader, *, lazily: bool = False) -> SQLiteWriter:
-        """Start a new run; `lazily`: its events are written a pack at a time, and a kill may lose the last ones."""
+        """Start a new run. With `lazily`, events are written one pack at a time, and a kill may lose the last ones."""
         header = header if self.door is None else self.door.header(header)
         watched = watch(header, self.path)
         if watched is not None:
@@ -241,50 +242,50 @@ class SQLiteStore:
         self.recover_logs()
         with self.transaction() as db:
             number = insert_run(db, header)
-            self.live.hold(number)  # before anybody can see it
+            self.live.hold(number)  # before the commit makes it visible to others
         return SQLiteWriter(self, number, header, watched, lazily=lazily)
 
     def recover_logs(self) -> None:
-        """Fold the logs that killed processes left, the first time that something is written."""
+        """Fold the logs of killed processes, once per store."""
         if not self._has_folded:
             self._has_folded = True
             fold_abandoned_logs(self)
 
     @checked("store.add(run)")
     def add(self, run: TraceRun) -> None:
-        """Keep a whole run, all or nothing."""
+        """Store a complete run, all or nothing."""
         run = self.cleaned(run)
         with self.transaction() as db:
             add_run(db, replace(run, event_count=len(run.events)))
 
     def cleaned(self, run: TraceRun) -> TraceRun:
-        """The run as `add` keeps it."""
+        """Return the run as `add` would store it."""
         if self.door is None:
             return run
         return self.door.run(run)
 
     def share(self, run_id: str) -> SharedWriter:
-        """A run, there already or not, to append to together with others."""
-        from replaykit.store.shared_writer import SharedWriter  # noqa: PLC0415 (only savers of frameworks share runs)
+        """Open a run, existing or not, for appending together with others."""
+        from replaykit.store.shared_writer import SharedWriter  # noqa: PLC0415 (only framework integrations share runs)
 
         return SharedWriter(self, run_id)
 
     def replace(self, runs: Iterable[TraceRun]) -> None:
-        """Put these runs in the place of those with the same ids, all or none."""
+        """Replace the runs with the same ids, all or none."""
         from replaykit.store.removal import replace_runs  # noqa: PLC0415 (as in `delete`)
 
         replace_runs(self, list(runs))
 
     @checked("store.delete([run_id])")
     def delete(self, run_ids: Iterable[str]) -> int:
-        """Remove runs and what only they hold, all or none; gives how many there were."""
+        """Delete runs and the data only they use, all or none; return how many existed."""
         from replaykit.store.removal import delete_runs  # noqa: PLC0415 (a recording deletes nothing)
 
         return delete_runs(self, list(run_ids))
 
     @checked('store.tag(run_id, add=["keep"])')
     def tag(self, run_id: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunHeader:
-        """Give a run tags, and take tags from it; gives its header."""
+        """Add and remove tags of a run and return its header."""
         with self.between_turns() as db:
             number, header = self.find(run_id)
             remaining = [tag for tag in header.tags if tag not in set(remove)]
@@ -294,11 +295,11 @@ class SQLiteStore:
         return tagged
 
     def number_of(self, run_id: str) -> int:
-        """The number of a run: what its rows bear."""
+        """Return a run's number, which is part of the keys of its rows."""
         return self.find(run_id)[0]
 
     def header(self, run_id: str) -> RunHeader:
-        """Return a run's header, by id, the beginning of an id, a name, `last` or `last-failed`."""
+        """Return a run's header by id, prefix of an id, name, `last` or `last-failed`."""
         return self.find(run_id)[1]
 
     @checked('store.headers(limit=20, status="error")')
@@ -310,7 +311,7 @@ class SQLiteStore:
         name: str | None = None,
         below: str | None = None,
     ) -> list[RunHeader]:
-        """The newest runs first; only those of a status or name, or with ids below this one, where it is given."""
+        """Return the newest headers first, optionally only those with a status, a name, or ids below another."""
         first, end = (None, None) if below is None else (f"{below}/", f"{below}0")  # "0" comes right after "/"
         conditions = {"status = ?": status, "name = ?": name, "id >= ?": first, "id < ?": end}
         where = " AND ".join(clause for clause, value in conditions.items() if value is not None)
@@ -322,9 +323,10 @@ class SQLiteStore:
         return [read_header(number, run_id, data) for number, run_id, data in rows]
 
     def find(self, run_id: str) -> tuple[int, RunHeader]:
-        """Return the number and the header of a run, found as `header` finds it."""
+        """Return the number and header of a run; accepts the same names as `header`."""
         if not isinstance(run_id, str):
             raise wrong_argument("A run's id", run_id, 'the id, its beginning, or a name: "20260215-143200"')
+        # An exact id wins over the reserved names, a prefix, and a run's name.
         rows = self.query("SELECT n, id, header FROM runs WHERE id = ?", run_id)
         if not rows and run_id in _NEWEST:
             rows = self.query(
@@ -335,6 +337,7 @@ class SQLiteStore:
                 _NEWEST[run_id],
             )
         if not rows and run_id:
+            # A range instead of LIKE, so that the index on id is used.
             high = run_id + "\U0010ffff"
             rows = self.query("SELECT n, id, header FROM runs WHERE id >= ? AND id < ? LIMIT 4", run_id, high)
         if not rows:
@@ -351,7 +354,7 @@ class SQLiteStore:
         raise self._not_found(run_id)
 
     def _not_found(self, run_id: str) -> RunNotFound:
-        """Return the error for a run that is not there; it names the nearest of the newest runs."""
+        """Return the error for a missing run, which suggests the nearest name among the newest runs."""
         words: dict[str, None] = {}
         for row in self.query("SELECT id, name FROM runs ORDER BY started_at DESC LIMIT ?", _MOST_SUGGESTED):
             words |= dict.fromkeys(filter(None, row))
@@ -362,7 +365,7 @@ class SQLiteStore:
         return RunNotFound(message, hint="See what is there: replaykit runs")
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
-        """A run's events in the order they were written; what a fork shares is read from its parent."""
+        """Yield a run's events in the order they were written. Events that a fork shares are read from its parent."""
         return self._events(run_id, frozenset())
 
     def _events(self, run_id: str, descendants: frozenset[str]) -> Iterator[AnyEvent]:
@@ -395,32 +398,32 @@ class SQLiteStore:
         return {event.seq: event for event in self._events(run_id, descendants)}
 
     def load(self, run_id: str) -> TraceRun:
-        """A whole run, its events in the order they began."""
+        """Return a complete run with its events in the order they began."""
         _, header = self.find(run_id)
         return TraceRun.of(header, tuple(sorted(self.events(header.id), key=attrgetter("seq"))))
 
     @checked("store.state_at(run_id, 7)")
     def state_at(self, run_id: str, seq: int | None = None) -> Json:
-        """The state after the last checkpoint at or before event `seq`; the latest when None."""
+        """Return the state after the last checkpoint at or before event `seq`; the latest if None."""
         return StateReader(self, self._remembered).value(run_id, seq)
 
     def state_json(self, run_id: str, seq: int | None = None) -> bytes:
-        """The same, as the JSON text it is kept in."""
+        """Return the same state as its stored JSON text."""
         return StateReader(self, self._remembered).text(run_id, seq)
 
     def batches(
         self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
     ) -> Iterator[Batch]:
-        """The events of a run, pack by pack and then its tail, each with the index of its first event."""
+        """Yield the events of a run pack by pack, then its tail, each with the index of its first event."""
         for read in self.readers(number, newest_first=newest_first, since=since, until=until):
             yield read()
 
     def readers(
         self, number: int, *, newest_first: bool = False, since: int = 0, until: int | None = None
     ) -> Iterator[Callable[[], Batch]]:
-        """For each pack of a run and then for its tail, what reads it: (index of its first event, events).
+        """Yield a reader for each pack of a run and for its tail. It returns its first event's index and its events.
 
-        Packs that end before the index `since`, or hold nothing at or before the sequence number `until`, are left out.
+        Packs that end before index `since`, or hold nothing at or before sequence number `until`, are skipped.
         """
         packs, tail = self.rows_of(number)
         selected = (
@@ -434,9 +437,9 @@ class SQLiteStore:
         return iter(found)
 
     def rows_of(self, number: int) -> tuple[list[PackRow], list[EventRow]]:
-        """The packs of a run, without their data, and its tail."""
+        """Return the packs of a run, without their data, and its unfolded rows."""
         low, high = number << 32, (number + 1) << 32
-        # In the order in which writers move events on: from the log into the table or a pack, never back.
+        # Writers move events from the log into the table or a pack, never back. Reading in this order misses none.
         logged = self._logged_rows(number)
         tail = self.query("SELECT key, data FROM events WHERE key >= ? AND key < ? ORDER BY key", low, high)
         if tail and logged:
@@ -468,14 +471,14 @@ class SQLiteStore:
         return rows[0][0] & _INDEX, self.read_tail(rows)
 
     def read_pack(self, key: int) -> bytes:
-        """The text of one pack's events."""
+        """Return the text of a pack's events."""
         rows = self.query("SELECT data FROM packs WHERE key = ?", key)
         if not rows:
             raise CorruptStore("the pack is gone", where=_pack_name(key))
         return decompress(unseal(key, rows[0][0], _pack_name(key)), _pack_name(key))
 
     def events_of(self, body: bytes, key: int, count: int, first_seq: int) -> list[StoredEvent]:
-        """The events in a pack's text; a CorruptStore when they are not those that were folded."""
+        """Return the events in a pack's text; raise `CorruptStore` if count or numbers do not match."""
         found = self._decode(body, _pack_name(key))
         if len(found) != count:
             raise CorruptStore(f"{len(found)} events where {count} were folded", where=_pack_name(key))
@@ -484,7 +487,7 @@ class SQLiteStore:
         return found
 
     def read_tail(self, rows: list[EventRow]) -> list[StoredEvent]:
-        """The events of rows that are not folded yet."""
+        """Return the events of unfolded rows."""
         found: list[StoredEvent] = []
         expected = rows[0][0]
         for key, data in rows:
@@ -510,8 +513,8 @@ class SQLiteStore:
             raise CorruptStore(f"not an event ({error})", where=where) from None
 
     def verify(self, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
-        """Read everything; yield whatever is damaged."""
-        from replaykit.store.repair.verify import verify_sqlite  # noqa: PLC0415 (a recording verifies nothing)
+        """Read everything and yield all damage."""
+        from replaykit.store.repair.verify import verify_sqlite  # noqa: PLC0415 (a recording does not verify)
 
         return verify_sqlite(self, on_progress)
 
@@ -521,7 +524,7 @@ def _pack_name(key: int) -> str:
 
 
 def _in_its_place(event: Shared, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
-    """The parent's event, where the fork has it; KeyError when it is not there."""
+    """Return the parent's event with the fork's position; raise `KeyError` if the parent does not have it."""
     original = parents[event.run][event.of]
     place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
     return replace(original, **place)

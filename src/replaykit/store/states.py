@@ -1,8 +1,8 @@
-"""States: what the state of a run was at any of its events, folded from its log.
+"""States: reconstruct the state of a run at any of its events from its log.
 
-A fold begins at a whole state, which may be far back. So an open store remembers the packs that states were loaded
-from, and the state before each of them: the next load near by begins there. What is remembered cannot become wrong: a
-pack that was committed never changes, and the number of a run that went is not given to another.
+A fold starts at a complete state, which may be far back. An open store therefore caches the packs that states were
+loaded from, and the state before each of them, as the start for the next load nearby. The cache cannot go stale:
+committed packs never change, and run numbers are never reused.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ T = TypeVar("T")
 E = TypeVar("E", State, Shared)
 _PACKS_BYTES = 8 * 1024 * 1024
 _FOLDS_BYTES = 32 * 1024 * 1024
-_WITH_VALUES = 3  # about how many bytes one of a state's text is, together with the values that were read from it
+_WITH_VALUES = 3  # a state in memory, text plus parsed values, relative to the size of its text
 
 
 class EventStretch(NamedTuple):
-    """The states in a pack or in the tail."""
+    """The states in a pack or in the unfolded tail."""
 
     key: int
-    """That of its first event."""
+    """The key of the first event."""
     states: list[State]
     shared: list[Shared]
-    """The part that it shares with a parent."""
+    """The events shared with a parent."""
 
     @classmethod
     def of(cls, key: int, events: list[StoredEvent]) -> EventStretch:
-        """Return the states in these events, the first of which has this key."""
+        """Select the states from events; `key` is that of the first event."""
         stretch = cls(key, [], [])
         for event in events:
             if isinstance(event, State):
@@ -51,25 +51,26 @@ class EventStretch(NamedTuple):
 
 
 class Recent(Generic[T]):
-    """A cache of recently used values by the key of a row, limited in bytes."""
+    """A least-recently-used cache by row key, limited in bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._held: dict[int, tuple[T, int]] = {}  # the one used last is the last
+        self._held: dict[int, tuple[T, int]] = {}  # least recently used first
         self._lock = threading.Lock()
 
     def get(self, key: int) -> T | None:
-        """Return the value under this key."""
+        """Return the cached value; None if there is none."""
         with self._lock:
             held = self._held.pop(key, None)
             if held is None:
                 return None
+            # Reinsert the entry: a dict keeps insertion order, which makes the first key the least recently used.
             self._held[key] = held
             return held[0]
 
     def put(self, key: int, value: T, size: int) -> None:
-        """Hold a value of so many bytes, and let go of others for it; one that is too large is not held."""
+        """Cache a value of this size and evict others if necessary. A value above the limit is not cached."""
         if size > self._most_bytes:
             return
         with self._lock:
@@ -80,39 +81,39 @@ class Recent(Generic[T]):
 
 
 class Remembered:
-    """Caches of the states that were read from a store."""
+    """The caches of one store."""
 
     def __init__(self) -> None:
         self.packs = Recent[EventStretch](_PACKS_BYTES)
         self.folds = Recent[StateFold](_FOLDS_BYTES)
-        """States, by the key of the event that comes next."""
+        """Folded states, by the key of the following event."""
 
 
 class StateReader:
-    """The states of the runs in a store."""
+    """Reads the states of the runs in a store."""
 
     def __init__(self, store: SQLiteStore, remembered: Remembered) -> None:
         self._store = store
         self._remembered = remembered
 
     def value(self, run_id: str, seq: int | None) -> Json:
-        """The state after the last checkpoint at or before event `seq`; the latest when None."""
+        """Return the state after the last checkpoint at or before event `seq`; the latest if None."""
         return self._ask(run_id, seq, _value_of)
 
     def text(self, run_id: str, seq: int | None) -> bytes:
-        """The same, as the JSON text it is kept in."""
+        """Return the same state as its stored JSON text."""
         return self._ask(run_id, seq, _text_of)
 
     def _ask(self, run_id: str, seq: int | None, question: Callable[[StateFold], T]) -> T:
         number, header = self._store.find(run_id)
         stretches = self._newest_first(number, seq)
-        shared: list[Shared] = []  # the newest events in common with a parent
+        shared: list[Shared] = []  # the newest events shared with a parent
         for stretch in stretches:
             states = _until(seq, stretch.states)
             if states:
                 return self._answer(header, stretch.key, states, stretches, question)
             shared = shared or _until(seq, stretch.shared)
-        if shared and shared[-1].run != header.id:  # nothing of its own yet: the parent's state is its state
+        if shared and shared[-1].run != header.id:  # a fork without a state of its own has its parent's
             return self._ask(shared[-1].run, shared[-1].of, question)
         raise StoreError(f"run {header.id} holds no checkpoint" + ("" if seq is None else f" at or before event {seq}"))
 
@@ -141,11 +142,11 @@ class StateReader:
             raise CorruptStore(f"the state cannot be reconstructed ({error})", where=where) from None
 
     def _before(self, key: int, older: Iterator[EventStretch], *, parsed: bool) -> StateFold:
-        """A fold of everything before the stretch with this key."""
+        """Return the fold of everything before the stretch with this key."""
         known = self._remembered.folds.get(key)
         if known is not None:
             if parsed:
-                known.parse()  # it is asked for again: whoever steps through a run comes by often
+                known.parse()  # a second read here: more may follow, and copies share parsed values
             return known.copy()
         chain: list[list[State]] = []
         fold = StateFold()
@@ -184,7 +185,7 @@ class StateReader:
 
     @property
     def _may_remember(self) -> bool:
-        """False while it may be that what was read is never committed, and its number given to another run."""
+        """False inside a transaction: a rollback would free run numbers for reuse."""
         return not self._store.db.in_transaction
 
 
@@ -203,7 +204,7 @@ def _until(seq: int | None, events: list[E]) -> list[E]:
 
 
 def _since_whole(states: list[State]) -> tuple[list[State], bool]:
-    """The states from the last whole one on, and whether there is one."""
+    """Return the states from the last complete one on, and whether there is one."""
     for index in range(len(states) - 1, -1, -1):
         if states[index].change is None and states[index].is_kept:
             return states[index:], True

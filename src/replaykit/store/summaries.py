@@ -1,4 +1,4 @@
-"""Summaries: what a store holds, told from headers and lengths. No event is decoded."""
+"""Summaries: describe a store's contents from headers and lengths, without decoding events."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from replaykit.store.rows import read_header_as
 from replaykit.store.run_locks import running_numbers
 from replaykit.store.sqlite import SQLiteStore
 
-_FRAME_HEAD = 20  # the byte that says what a frame is, and the longest head of a zstd frame
+_FRAME_HEAD = 20  # the byte for the kind of frame, plus the longest zstd frame header
 
 
 class RunSummary(Struct, frozen=True, kw_only=True, gc=False):
-    """A run in short, and by what to tell whether it is still the same one."""
+    """A short description of a run, with the values that reveal whether it has changed."""
 
     id: str
     name: str = ""
@@ -34,15 +34,15 @@ class RunSummary(Struct, frozen=True, kw_only=True, gc=False):
 
     number: int = field(default=0, name="$number")
     seal: bytes = field(default=b"", name="$seal")
-    """Of its header."""
+    """The checksum of its header."""
     last_key: int | None = field(default=None, name="$last_key")
-    """Of a run without an end: where its log ends."""
+    """The key of the last event, for an unfinished run."""
     alive: bool = field(default=False, name="$alive")
-    """Somebody is writing it, or that cannot be ruled out."""
+    """True unless the run certainly has no writer."""
 
 
 class RunSize(Struct, gc=False):
-    """The size of a run in bytes, without its blobs."""
+    """The size of a run in bytes, excluding blobs."""
 
     stored: int = 0
     raw: int = 0
@@ -50,19 +50,19 @@ class RunSize(Struct, gc=False):
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    """A store in short, as of one moment."""
+    """A summary of a store at one moment."""
 
     runs: list[RunSummary]
     sizes: dict[int, RunSize]
-    """By the numbers of the runs."""
+    """By run number."""
     blobs: dict[int, tuple[int, int]]
-    """Bytes as they are stored, and as they were, by the numbers of the blobs."""
+    """The stored and the original size in bytes, by blob number."""
     uses: list[tuple[int, int]]
-    """The blobs that each run holds."""
+    """Pairs of run number and blob number."""
     newest: int
-    """The largest number of a run."""
+    """The highest run number."""
     damage: list[Damage] = []
-    """Headers that cannot be read: nothing is known of their runs."""
+    """Unreadable headers, whose runs are unknown."""
 
     @property
     def stored_bytes(self) -> int:
@@ -116,7 +116,7 @@ def _summaries(rows: list[tuple[int, str, bytes]]) -> tuple[list[RunSummary], li
 
 
 def _with_life(store: SQLiteStore, runs: list[RunSummary]) -> list[RunSummary]:
-    """Say of each run without an end whether somebody writes it. One that ended since it was read was written too."""
+    """Mark unfinished runs that have a writer. A run that ended since it was read had one, too."""
     running = {place: run for place, run in enumerate(runs) if run.status is RunStatus.RUNNING}
     written = running_numbers(store.path, [run.number for run in running.values()])
     for place, run in running.items():
@@ -130,7 +130,7 @@ def _has_changed(store: SQLiteStore, run: RunSummary) -> bool:
 
 
 def last_event_at(store: SQLiteStore, number: int) -> float | None:
-    """When the newest event of a run began; None when it has none."""
+    """Return the start of a run's newest event; None if it has no events."""
     for _, batch in store.batches(number, newest_first=True):
         return max(event.at for event in batch)
     return None
@@ -138,14 +138,14 @@ def last_event_at(store: SQLiteStore, number: int) -> float | None:
 
 def _read(number: int, run_id: str, data: bytes) -> RunSummary:
     run = read_header_as(_decode, number, run_id, data)
-    # Nobody has seen it yet; a copy of each of many would double the time.
+    # The struct is not shared yet, and copying each of many would double the time.
     force_setattr(run, "number", number)
     force_setattr(run, "seal", data[:4])
     return run
 
 
 def last_key(store: SQLiteStore, number: int) -> int | None:
-    """Return the last key of a run's events; None when it has none."""
+    """Return the key of a run's last row; None if it has no events."""
     packs, tail = store.rows_of(number)
     if tail:
         return tail[-1][0]
@@ -155,7 +155,7 @@ def last_key(store: SQLiteStore, number: int) -> int | None:
 
 
 def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
-    """Lengths need no data: SQLite knows them from the heads of its rows."""
+    """Return the size of each run. SQLite reads lengths from row headers, without the data."""
     store.db.create_function("frame_size", 2, _frame_size, deterministic=True)
     packs = (
         "SELECT key >> 32, count, length(data), frame_size(substr(data, 5, ?), length(data) - 4)"
@@ -163,7 +163,7 @@ def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
     )
     tails = "SELECT key >> 32, 1, length(data), length(data) FROM events WHERE typeof(data) = 'blob'"
     sizes: dict[int, RunSize] = {}
-    # Added up here: to group them, SQLite would sort them first.
+    # Add up here, because GROUP BY would make SQLite sort first.
     for number, events, stored, raw in chain(store.query(packs, _FRAME_HEAD), store.query(tails)):
         size = sizes.get(number)
         if size is None:
@@ -175,7 +175,7 @@ def _sizes(store: SQLiteStore) -> dict[int, RunSize]:
 
 
 def _add_logged(sizes: dict[int, RunSize], store: SQLiteStore, run: RunSummary) -> None:
-    """Add the events in a run's log that are in no pack yet."""
+    """Add the logged events that are in no pack yet."""
     if not store.logs.rows(run.number, run.id):
         return
     _, tail = store.rows_of(run.number)
@@ -187,7 +187,7 @@ def _add_logged(sizes: dict[int, RunSize], store: SQLiteStore, run: RunSummary) 
 
 
 def _frame_size(head: bytes, length: int) -> int:
-    """Return the unpacked size of a frame from its header; its own length where the header has none."""
+    """Return the unpacked size of a frame from its header, or `length` if the header lacks it."""
     if head[:1] != b"z":
         return length
     try:

@@ -1,7 +1,7 @@
-"""Database files that a stranger may have made: opened as SQLite advises, and read only if they define what ours do.
+"""Database files from untrusted sources, opened as SQLite recommends and read only if their schema is the expected one.
 
-A view or a trigger is a program: one that never ends would hang whoever reads it. So the definitions are compared
-before any table is read.
+Views and triggers are programs, and an endless one would hang the reader. The schema is therefore compared before any
+table is read.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterator, Mapping
 from replaykit.errors import CorruptStore
 
 _SETTINGS = (
-    "PRAGMA trusted_schema = OFF",  # what the file defines may call no functions but harmless ones
-    "PRAGMA cell_size_check = ON",  # damage is found when a page is read, not later
-    "PRAGMA mmap_size = 0",  # a file that is cut short meanwhile is an error, and no crash
+    "PRAGMA trusted_schema = OFF",  # the schema may call only harmless functions
+    "PRAGMA cell_size_check = ON",  # detect damage when a page is read, not later
+    "PRAGMA mmap_size = 0",  # with mmap, truncating the file meanwhile would crash the process
 )
 _INTERNAL = "sqlite_"
 
 
 def distrust(db: sqlite3.Connection) -> None:
-    """Take the file's definitions for those of a stranger."""
+    """Treat the file's schema as untrusted."""
     for setting in _SETTINGS:
         db.execute(setting)
 
 
 def check_definitions(db: sqlite3.Connection, statements: str, *, what: str, where: str) -> None:
-    """Raise a CorruptStore unless the file defines what these statements define, and nothing else."""
+    """Raise `CorruptStore` unless the schema consists of exactly these statements."""
     problem = next(_problems(db, statements), "")
     if problem:
         raise CorruptStore(
@@ -49,13 +49,13 @@ def _problems(db: sqlite3.Connection, statements: str) -> Iterator[str]:
 
 
 def _is_expected(kind: str, name: str, sql: str, expected: Mapping[str, str]) -> bool:
-    if name.startswith(_INTERNAL):  # SQLite's own: the counter of numbers, unnamed indexes, statistics
+    if name.startswith(_INTERNAL):  # SQLite's own: AUTOINCREMENT counter, implicit indexes, statistics
         return not sql or sql.startswith(f"CREATE {kind.upper()} {_INTERNAL}")
     return _plain(sql) == expected.get(name)
 
 
 def _name(sql: str) -> str:
-    """The name in `CREATE TABLE name (…)`, and in `CREATE INDEX name ON …`."""
+    """Return the name in `CREATE TABLE name (…)` or `CREATE INDEX name ON …`."""
     return sql.split()[2]
 
 

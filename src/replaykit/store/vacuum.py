@@ -1,4 +1,4 @@
-"""Space: what was deleted goes back to the file system, a few pages at a time, while others write."""
+"""Vacuuming: return freed space to the file system a few pages at a time, while others write."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from replaykit.store.schema import is_locked, translate
 from replaykit.store.sqlite import SQLiteStore
 
 HELD_S = 0.02
-"""About how long a step holds the store."""
+"""How long one step holds the store, approximately."""
 _SHORTEST_WAIT_S = 0.002
 _PAGES = 64
-_IN_ONE_GO = 64 * 1024 * 1024  # a store up to this size is rewritten in about a second
+_IN_ONE_GO = 64 * 1024 * 1024  # rewriting a store of this size takes about a second
 _CHECKPOINT_WAIT_MS = 500
 
 
@@ -27,14 +27,14 @@ def file_bytes(store: SQLiteStore) -> int:
 
 
 def free_bytes(store: SQLiteStore) -> int:
-    """Of these, what holds nothing."""
+    """Return the number of unused bytes in the file."""
     ((pages,),) = store.query("PRAGMA freelist_count")
     ((size,),) = store.query("PRAGMA page_size")
     return int(pages * size)
 
 
 def paced(step: Callable[[], bool]) -> None:
-    """Do steps until there is none left; after each wait as long as it took, so that others get their turn."""
+    """Call `step` until it returns False, pausing after each call for as long as it took, so that others can write."""
     while True:
         began = time.monotonic()
         more = step()
@@ -44,7 +44,7 @@ def paced(step: Callable[[], bool]) -> None:
 
 
 def give_back(store: SQLiteStore, *, rewrite: bool = False) -> bool:
-    """Shrink the file by what is free in it; False when only a rewrite would, and nobody asked for one."""
+    """Shrink the file by its free space. Return False if that would take a rewrite of a large store."""
     shrinks = store.query("PRAGMA auto_vacuum")[0][0] == 2
     if rewrite or (not shrinks and file_bytes(store) <= _IN_ONE_GO):
         _rewrite(store)
@@ -57,7 +57,7 @@ def give_back(store: SQLiteStore, *, rewrite: bool = False) -> bool:
 
 
 def _vacuum(store: SQLiteStore) -> bool:
-    """Move pages from the end of the file into holes for a moment; True when there are more."""
+    """Move pages from the end of the file into free ones for a short time; return whether there are more."""
     give_up = time.monotonic() + HELD_S
     with store.transaction() as db:
         while time.monotonic() < give_up:
@@ -65,7 +65,7 @@ def _vacuum(store: SQLiteStore) -> bool:
             if not before:
                 return False
             db.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
-            if _free(db) == before:  # nothing moves: it is what it is
+            if _free(db) == before:  # nothing more can be moved
                 return False
     return True
 
@@ -75,9 +75,10 @@ def _free(db: sqlite3.Connection) -> int:
 
 
 def _rewrite(store: SQLiteStore) -> None:
-    """Write the whole store anew; others wait for it. From then on it shrinks piece by piece."""
+    """Rewrite the whole store while others wait. Afterwards it can shrink step by step."""
     with store.lock:
         try:
+            # For an existing database, this setting takes effect only with VACUUM.
             store.db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             store.db.execute("VACUUM")
         except sqlite3.Error as error:
@@ -85,10 +86,11 @@ def _rewrite(store: SQLiteStore) -> None:
 
 
 def _cut(store: SQLiteStore) -> None:
-    """Bring the log into the file, which is cut then. Somebody who reads at this moment puts it off to a later one."""
+    """Checkpoint the WAL so that the file shrinks. A concurrent reader postpones this to a later checkpoint."""
     with store.lock:
         (wait,) = store.db.execute("PRAGMA busy_timeout").fetchone()
         try:
+            # A reader may hold the WAL for as long as it likes, so do not wait for the usual timeout.
             store.db.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
             store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.OperationalError as error:

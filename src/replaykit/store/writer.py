@@ -1,11 +1,11 @@
-"""Writing one run: an event is a frame in the run's log; a full log becomes packs."""
+"""Write one run: each event is a frame in the run's log, and a full log is folded into packs."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 from collections.abc import Sequence
-from os import getpid  # by name: while a run is recorded, `os.getpid` notes who asks, which takes four times as long
+from os import getpid  # by name: recording patches `os.getpid`, which makes it four times slower
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from replaykit.telemetry.live_spans import LiveRun
 
 PACK_EVENTS = 64
-PACK_BYTES = 256 * 1024  # a pack is closed at this size even when it holds fewer events
+PACK_BYTES = 256 * 1024  # a pack is closed at this size even with fewer events
 LOG_PACKS = 4
-"""How many full packs a log holds before it is folded: a transaction costs as much as ten events."""
+"""The number of packs in a full log. Folding several at once pays off, as a transaction costs as much as ten events."""
 
 
 def add_run(db: sqlite3.Connection, run: TraceRun) -> None:
-    """Write a whole run as packs, its header as it is, inside a transaction."""
+    """Write a complete run as packs, with its header unchanged. Call inside a transaction."""
     add_stored(db, run.header, run.events)
 
 
 def add_stored(db: sqlite3.Connection, header: RunHeader, events: Sequence[StoredEvent]) -> None:
-    """The same for events as they are at rest: some may be references to those of another run."""
+    """Write stored events as packs, some of which may be references to another run. Call inside a transaction."""
     arguments = ArgumentsFold()
     packs = _PackWriter(db, insert_run(db, header) << 32)
     for event in events:
@@ -48,7 +48,7 @@ def add_stored(db: sqlite3.Connection, header: RunHeader, events: Sequence[Store
 
 
 def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> None:
-    """Write the rows of a log as packs, inside a transaction."""
+    """Write the rows of a log as packs. Call inside a transaction."""
     if not rows:
         return
     packs = _PackWriter(db, rows[0][0])
@@ -62,7 +62,7 @@ def fold_rows(db: sqlite3.Connection, rows: Sequence[EventRow], where: str) -> N
 
 
 class _EventNumber(msgspec.Struct):
-    """All that a pack says of an event: reading the whole of it takes five times as long."""
+    """The only field of an event that a pack needs. Decoding the whole event takes five times as long."""
 
     seq: int
 
@@ -72,7 +72,7 @@ _BEGIN = re.compile(rb'\{"type":"[a-z_]+","seq":(\d+)[,}]')
 
 
 def _number_of(body: bytes) -> _EventNumber:
-    """The number of an event, off the beginning of its text as we write it: to go through the rest takes longer."""
+    """Read an event's number from the start of its text, which is faster than decoding."""
     begin = _BEGIN.match(body)
     if begin is None:
         return _decode_event_number(body)
@@ -80,7 +80,7 @@ def _number_of(body: bytes) -> _EventNumber:
 
 
 class _PackWriter:
-    """Writes events as packs from a key on, inside a transaction."""
+    """Writes events as packs, starting at a key. Use inside a transaction."""
 
     def __init__(self, db: sqlite3.Connection, key: int) -> None:
         self._db = db
@@ -91,7 +91,7 @@ class _PackWriter:
         self._compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
 
     def add(self, event: StoredEvent | _EventNumber, body: bytes) -> None:
-        """Add an event with its text."""
+        """Add an event and its text."""
         if not isinstance(event, _EventNumber):
             body = blobs.externalise(self._db, self._key >> 32, event, body, self._compressor)
         if not self._bodies or event.seq < self._lowest:
@@ -102,7 +102,7 @@ class _PackWriter:
             self.write()
 
     def write(self) -> None:
-        """Write what is left as a pack."""
+        """Write the pending events as a pack."""
         if self._bodies:
             write_pack(self._db, self._key, self._bodies, self._lowest, self._compressor)
             self._key += len(self._bodies)
@@ -110,7 +110,7 @@ class _PackWriter:
 
 
 class SQLiteWriter:
-    """Appends to one run. Its events go to its log; `lazily`, they are kept until a pack is full."""
+    """Appends to one run through its log, or, with `lazily`, from memory once a pack is full."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class SQLiteWriter:
         lazily: bool = False,
     ) -> None:
         self._store = store
-        self._watched = watched  # who is told what was written
+        self._watched = watched  # receives what was written, as live spans
         self._number = number
         self._header = header
         self._base = number << 32
@@ -134,7 +134,7 @@ class SQLiteWriter:
         else:
             self._log = LogFile(store.absolute_path, number, header.id, store.durability)
             self._most_packs = LOG_PACKS
-        self._logged = 0  # events in the log
+        self._logged = 0  # number of events in the log
         self._logged_bytes = 0
         self._finished = False
         self._door = store.door
@@ -150,7 +150,7 @@ class SQLiteWriter:
         return self._door
 
     def append(self, event: StoredEvent, served: Call | None = None) -> None:
-        """Add one event; it is on disk when this returns. `served`: the call on a tape that it was answered with."""
+        """Append one event, which is on disk on return. `served` is the recorded call that answered it."""
         if self._door is not None:
             event = self._door.event(event, served)
         try:
@@ -183,7 +183,7 @@ class SQLiteWriter:
             store.lock.release()
 
     def finish(self, header: RunHeader) -> None:
-        """Write the final header, and fold what is left in the log."""
+        """Write the final header and fold the rest of the log."""
         header = header if self._door is None else self._door.header(header)
         if self._watched is None:
             self._finish(header)
@@ -208,7 +208,7 @@ class SQLiteWriter:
             self._store.live.let_go(self._number)
 
     def _fold(self, db: sqlite3.Connection) -> None:
-        """Make packs of the log's events, inside a transaction; the log goes when that is committed."""
+        """Fold the log's events into packs inside a transaction. The log is deleted after the commit."""
         self._check_there()
         rows = self._log.rows()
         if len(rows) != self._logged:

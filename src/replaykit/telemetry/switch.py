@@ -1,4 +1,4 @@
-"""The switch that turns telemetry on. When it is off, it costs one look at a variable per run."""
+"""The switch for telemetry. While off, it costs one environment lookup per run."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class _Switch:
 
 
 _SWITCH = _Switch()
+# Weak, so that a run whose writer is gone without an end is forgotten.
 _RUNS: WeakValueDictionary[str, LiveRun] = WeakValueDictionary()
 
 
@@ -66,7 +67,8 @@ def watcher() -> LiveTelemetry | None:
     if _SWITCH.watcher is None and not _SWITCH.refused and os.environ.get(VARIABLE, "").lower() in _ON:
         try:
             enable()
-        except UsageError as error:  # the recording is worth more than its trace
+        except UsageError as error:  # telemetry must not stop a recording
+            # Warn once, not for every run.
             _SWITCH.refused = True
             warn(f"{VARIABLE} is set, but nothing is sent to OpenTelemetry: {error}")
     return _SWITCH.watcher
@@ -87,7 +89,7 @@ def watched(run_id: str) -> LiveRun | None:
 
 
 def warn(text: str, *, traceback: bool = False) -> None:
-    """Log a warning in the application's log."""
-    import logging  # noqa: PLC0415 (4 ms at every start, for what should never happen)
+    """Log a warning to the application's log."""
+    import logging  # noqa: PLC0415 (takes 4 ms at every start, and is rarely needed)
 
     logging.getLogger("replaykit.telemetry").warning(text, exc_info=traceback)

@@ -1,1 +1,1 @@
-"""Trials: an agent under many conditions, and what that adds up to."""
+"""Trials: run an agent under many conditions, and sum up the results."""

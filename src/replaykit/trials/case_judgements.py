@@ -1,4 +1,4 @@
-"""The judgements of a case: ask a judge about the runs of one replay, or store a person's answers."""
+"""Judge the runs of a replay, by asking a judge or storing a person's answers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ OnDone: TypeAlias = Callable[[], None]
 
 
 class PythonJudge:
-    """A function that is given a question and returns a `Judgement`, or what was asked for: true or false, a number
-    from 0 to 1, a label."""
+    """A function that takes a question and returns a `Judgement`, a bool, a number from 0 to 1, or a label."""
 
     def __init__(self, identity: JudgeId, function: Callable[..., Any]) -> None:
         self.identity = identity
@@ -51,7 +50,7 @@ class PythonJudge:
 
 
 def judgement_of(question: Question, value: Any, note: str = "") -> Judgement:
-    """Return a plain value as the answer to a question; unsure when it is none."""
+    """Convert a plain value to the answer to a question; unsure if it does not fit."""
     if question.asks is Asks.VERDICT and isinstance(value, bool):
         return Judgement(Answer.PASS if value else Answer.FAIL, note)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -71,7 +70,7 @@ def _expected_answer(question: Question) -> str:
 
 
 def judge_of(spec: str, parameters: JsonObject | None = None) -> Judge:
-    """The judge that a person named: `openai:MODEL`, `anthropic:MODEL`, `python:MODULE:FUNCTION`, or a plugin's."""
+    """Return the named judge: `openai:MODEL`, `anthropic:MODEL`, `python:MODULE:FUNCTION`, or one from a plugin."""
     name, _, rest = spec.partition(":")
     if name in MODELS:
         return MODELS[name](rest, parameters)
@@ -91,7 +90,7 @@ def judge_of(spec: str, parameters: JsonObject | None = None) -> Judge:
 def record_judgements(
     case: ReplayCase, runs: Sequence[TraceRun], judge: Judge, *, again: bool = False, on_done: OnDone = lambda: None
 ) -> int:
-    """Ask the judge everything it has not judged of these runs, and store the answers; return how many were asked."""
+    """Ask the judge what it has not yet judged in these runs, store the answers, and return their number."""
     count = 0
     for item in find_questions(case, runs):
         entry = read_judgements(case.directory).find(item.question, judge.identity)
@@ -103,9 +102,9 @@ def record_judgements(
 
 
 def review(case: ReplayCase, runs: Sequence[TraceRun], answers: Mapping[int, str], note: str = "") -> None:
-    """Store a person's answers to the questions of these numbers, counted from 1: all of them, or none.
+    """Store a person's answers by question number, counted from 1, all or none.
 
-    An answer is `pass` or `fail`; a number from 0 to 1 where a score is asked for, and a label where one is.
+    An answer is `pass` or `fail`, a number from 0 to 1 if a score is asked for, or a label.
     """
     items = find_questions(case, runs)
     judgements = {number: _by_person(case, items, number, text, note) for number, text in answers.items()}
@@ -133,7 +132,7 @@ def _by_person(case: ReplayCase, items: Sequence[JudgedItem], number: int, text:
 
 
 def required_questions(case: ReplayCase, runs: Sequence[TraceRun]) -> list[JudgedItem]:
-    """Everything that is judged of these runs; `NothingSelected` when the case asks for nothing."""
+    """Return everything to judge in these runs; raise `NothingSelected` if there is nothing."""
     found = find_questions(case, runs)
     if not found:
         hint = "Write sentences under `semantic:`, or an assertion such as `judge.rubric`."
@@ -142,12 +141,12 @@ def required_questions(case: ReplayCase, runs: Sequence[TraceRun]) -> list[Judge
 
 
 def checks_of(case: ReplayCase, runs: Sequence[TraceRun]) -> tuple[SemanticCheck, ...]:
-    """Return the state of everything that is judged of these runs."""
+    """Return the state of everything to judge in these runs."""
     return check_items(required_questions(case, runs), read_judgements(case.directory))
 
 
 def load_judged_runs(case: ReplayCase, result: Path | None, root: Path) -> tuple[TraceRun, ...]:
-    """The runs to judge: those of a replay's result, or of the newest replay of the case below `root`."""
+    """Return the runs to judge: those of a replay's result, or of the newest replay of the case below `root`."""
     if result is None:
         file = _newest(case, root)
     elif result.is_dir():
@@ -182,4 +181,4 @@ def _case_of(file: Path) -> str:
     try:
         return decode_json(file.read_bytes(), _Named).case_id
     except (msgspec.MsgspecError, OSError):
-        return ""  # of somebody else, or half written
+        return ""  # not a result, or incomplete

@@ -1,4 +1,4 @@
-"""Chaos trials: run an agent in worlds with faults, each scenario with many seeds, and see whether it holds."""
+"""Chaos trials: run an agent in worlds with faults, each scenario with many seeds, and check whether it holds."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from replaykit.trials.trial_runs import (
 )
 
 CHAOS = "chaos"
-"""The name of the scenario that is a project's own faults."""
+"""The name of the scenario with a project's own faults."""
 
 
 class ChaosVerdict(StrEnum):
     """The verdict on a run under chaos."""
 
-    HELD = "held"  # it did what it must
-    BROKE = "broke"  # it did not
-    ERROR = "error"  # cannot tell: the candidate gave no usable answer
+    HELD = "held"  # the agent did what it must
+    BROKE = "broke"  # the agent did not
+    ERROR = "error"  # inconclusive: the candidate gave no usable answer
 
 
 class InjectedFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -113,18 +113,18 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
 
     @property
     def untested(self) -> tuple[str, ...]:
-        """Scenarios of which no fault was triggered in any run: they are untested."""
+        """Scenarios whose faults occurred in no run."""
         struck = {run.scenario for run in self.runs if run.faults}
         return tuple(dict.fromkeys(run.scenario for run in self.runs if run.scenario not in struck))
 
     @property
     def score(self) -> float:
-        """The share of runs that held, from 0 to 100; of scenarios in which something was injected."""
+        """The percentage of runs that held, in scenarios with injected faults."""
         return self._share(ChaosVerdict.HELD)
 
     @property
     def best_score(self) -> float:
-        """The score that there would be if all inconclusive runs had held."""
+        """The score if all inconclusive runs had held."""
         return self._share(ChaosVerdict.HELD, ChaosVerdict.ERROR)
 
     def _share(self, *verdicts: ChaosVerdict) -> float:
@@ -135,7 +135,7 @@ class ChaosResult(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """Passed only where every scenario had its faults, and every run held."""
+        """Passed only if faults occurred in every scenario and every run held."""
         codes = {_CODES[run.verdict] for run in self.runs}
         if self.untested:
             codes.add(ExitCode.NOTHING)
@@ -150,17 +150,17 @@ _CODES = {
 
 
 class ChaosTrial(Struct, frozen=True, kw_only=True):
-    """The worlds, the inputs and the contract that the agent must keep."""
+    """The worlds and inputs of a trial, and the contract to keep."""
 
     scenarios: tuple[ChaosScenario, ...]
     inputs: tuple[Json, ...] = ()
-    """Inputs for a live world."""
+    """Inputs for live worlds."""
     cases: tuple[ReplayCase, ...] = ()
-    """Recorded worlds that it is put into as well."""
+    """Cases whose recorded worlds are used as well."""
     contract: Contract | None = None
-    """The contract it must keep; without one it has to complete."""
+    """The contract to keep; without one, the agent has to complete."""
     runs: int = 1
-    """The number of runs for each scenario and input, each with the next seed."""
+    """The number of runs per scenario and input. Each uses the next seed."""
     answers: Answers | None = None
     """Answers of judges."""
     timeout_s: float | None = None
@@ -180,7 +180,7 @@ def run_chaos(
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> ChaosResult:
-    """Return how the candidate does under the trial's plans; `NothingSelected` when there is nothing to ask."""
+    """Run a trial; raise `NothingSelected` if no invariant applied to any run."""
     result = chaos_runs(trial, candidate, jobs=jobs, on_done=on_done, evidence=evidence)
     if trial.contract is not None and not any(
         run.invariant_count or run.verdict is ChaosVerdict.ERROR for run in result.runs
@@ -197,7 +197,7 @@ def chaos_runs(
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> ChaosResult:
-    """Return the runs of a trial, whether or not the contract asks anything of them."""
+    """Run a trial, whether or not any invariant applies."""
     began = time.perf_counter()
     cells = list(_cells(trial))
     with TrialRunner(CHAOS, candidate, evidence, jobs) as runner:
@@ -211,7 +211,7 @@ def chaos_runs(
 
 
 def count_of(trial: ChaosTrial) -> int:
-    """Return how many runs there will be."""
+    """Return the number of runs in a trial."""
     return len(trial.scenarios) * (len(trial.inputs) + len(trial.cases)) * trial.runs
 
 
@@ -277,7 +277,7 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
     failures = tuple(finding for finding in findings if not finding.holds)
     reason = divergence_text(attempt, assertions) or _failure_text(failures)
     if not reason and not assertions and not inconclusive:
-        # Where the contract asks nothing of a run, it still has to complete.
+        # A run without applicable invariants must at least complete.
         reason = incomplete_text(attempt.run)
     if reason:
         after = _last_fault(result.faults)
@@ -289,12 +289,12 @@ def _score(trial: ChaosTrial, cell: _ChaosCell, run: TrialRun) -> ChaosRun:
 
 def _last_fault(faults: Sequence[InjectedFault]) -> InjectedFault | None:
     """Return the fault of the latest call; without calls, the first fault of the input."""
-    # Of those without a call, the first: max() returns the first of equals.
+    # max() returns the first of equal items, so the first fault without a call.
     return max(faults, key=lambda fault: -1 if fault.seq is None else fault.seq, default=None)
 
 
 def injected_faults(run: TraceRun | None, value: Json, plan: ChaosPlan) -> Iterator[InjectedFault]:
-    """The faults that were injected: into the input, and into calls, by their paths."""
+    """Yield the injected faults: those of the input, then those of calls, by path."""
     for name in attacked(value, plan)[1]:
         yield InjectedFault(fault=name)
     if run is None:
@@ -310,18 +310,18 @@ def fault_names(faults: Iterable[InjectedFault]) -> Iterator[str]:
 
 
 def remarks_of(scenario: str, seed: int, faults: Iterable[InjectedFault]) -> tuple[str, ...]:
-    """Return the notes on a run in a world with faults."""
+    """Return the remarks about a run with faults."""
     return (f"scenario: {scenario}, seed {seed}", *(f"fault: {fault.text}" for fault in faults))
 
 
 def nothing_asked(contract: str) -> NothingSelected:
-    """Return the error of a contract that asks nothing of an agent under faults."""
+    """Return the error for a contract without applicable invariants."""
     message = f"no invariant of the contract {contract!r} was asked: none applies to what was wrong"
     return NothingSelected(message, hint="Add one with `when: always` or `when: any_chaos_active`.")
 
 
 def _failure_text(failures: Sequence[Finding]) -> str:
-    """Return why the agent broke, in one sentence; "" when it held."""
+    """Return why the agent broke, in one sentence; empty if it held."""
     if not failures:
         return ""
     first = failures[0]
@@ -338,7 +338,7 @@ _COMPLETES = parse_assertion("status_is", "success")
 
 
 def save_broken(result: ChaosResult, parent: Path, contract: Contract | None = None) -> list[Path]:
-    """Write a case for each run that broke; return their directories, in the order of the runs."""
+    """Write a case for each run that broke, and return their directories in the order of the runs."""
     saved = []
     for run, directory in _case_directories(result, parent):
         if run.run is None:
@@ -370,7 +370,7 @@ def _case_directories(result: ChaosResult, parent: Path) -> Iterator[tuple[Chaos
 
 
 def _broken_promises(run: ChaosRun, assertions: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
-    """Return the signatures of a run that no detector calls a failure: the opposites of the promises it broke."""
+    """Return signatures for a failure that no detector knows: the negations of the broken promises."""
     failed = {(finding.id, finding.kind) for finding in run.failures}
     return tuple(_opposite(assertion) for assertion in assertions if (assertion.id, assertion.kind) in failed)
 
@@ -383,7 +383,7 @@ def _opposite(assertion: Assertion) -> Assertion:
 
 
 def _rewrite(case: ReplayCase, *, observed: tuple[Assertion, ...], desired: tuple[Assertion, ...]) -> ReplayCase:
-    """Write the case with these assertions: a fix must show what the trial asked for."""
+    """Rewrite the case with these assertions, so that a fix must show what the trial requires."""
     changed = replace(case, observed=observed, desired=desired)
     write_clean(case.file, dump_case(changed), file_redactor(), fail_closed=True)
     return load_case(case.directory)

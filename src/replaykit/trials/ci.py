@@ -1,4 +1,4 @@
-"""`ci`: everything that a project has configured, run and weighed."""
+"""`ci`: run everything that a project configures, and score it."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     project: Project
     only: Collection[CiPartName] = tuple(CiPartName)
     seed: int | None = None
-    """Of mutations and faults; default: the project's own."""
+    """The seed of mutations and faults; default: the project's own."""
     min_score: float | None = None
-    """The overall score that passes, 0 to 100; default: the project's own. Without one nothing may fail."""
+    """The overall score that passes, 0 to 100; default: the project's own. Without one, nothing may fail."""
     evidence: EvidenceFiles | None = None
-    """The directory for the files of runs; without it none are kept."""
+    """Where runs leave files; None keeps none."""
     requires_proof: bool = False
-    """True when a replay passes only if its case was seen red."""
+    """True if a replay passes only if its case was seen red."""
     required_isolation: IsolationLevel = IsolationLevel.NONE
-    """The level below which a replay does not pass."""
+    """The lowest isolation with which a replay passes."""
     on_fetched: Callable[[], None] = lambda: None
-    """Called for each run that a source gives."""
+    """Called for each run fetched from a source."""
     consent: Consent = NO_CONSENT
-    """Real actions that are allowed where cases and sessions ask for them. No configuration sets this."""
+    """Live actions that are allowed if cases and sessions ask for them. No configuration sets this."""
     shard: Shard = ALL
-    """The share of the suite that is run."""
+    """The share of the suite to run."""
     timings: Mapping[str, float] = {}
-    """The seconds that cases took before, by which they are dealt out to shards."""
+    """Earlier durations of cases in seconds, for balancing the shards."""
 
 
 class Ci(Struct, frozen=True, kw_only=True):
-    """A plan, ready to run: its files are read, and nothing has been asked of the agent."""
+    """A prepared plan: files are read, but the agent has not been run."""
 
     plan: CiPlan
     seed: int
     min_score: float | None
     parts: tuple[CiSection, ...]
-    """The parts of the whole suite, each with what this shard runs of it."""
+    """The parts of the suite, each with this shard's share of it."""
     notices: tuple[str, ...]
     settings: CiSettings
 
@@ -69,9 +69,9 @@ class Ci(Struct, frozen=True, kw_only=True):
         return sum(part.count for part in self.parts)
 
     def run(self, workers: CiWorkers, results: Path) -> CiResult:
-        """Run every part with the same workers; `NothingSelected` when the whole suite has nothing to run.
+        """Run all parts with the same workers; raise `NothingSelected` if the whole suite is empty.
 
-        Each result is written to the file `results` as it comes, and the result reads them from there.
+        Items are written to the file `results` as they arrive, and the result reads them from there.
         """
         self.refuse_nothing()
         file = RecordFile(results, self._header(workers))
@@ -110,7 +110,7 @@ class Ci(Struct, frozen=True, kw_only=True):
         )
 
     def refuse_nothing(self) -> None:
-        """Raise `NothingSelected` when there is nothing to run; it says what to do next."""
+        """Raise `NothingSelected` if there is nothing to run."""
         if not self.parts:
             raise _nothing(self.plan)
 
@@ -119,7 +119,10 @@ class Ci(Struct, frozen=True, kw_only=True):
             yield PlannedPart(part=part.part, weight=getattr(self.plan.project.scoring, part.part.value))
 
     def _suite_digest(self) -> str:
-        """Return a digest of what is dealt out; of a shard with the files of cases, since jobs may have others."""
+        """Return a digest of the suite.
+
+        For a shard, it covers the case files, because other jobs may have other versions.
+        """
         names = []
         for part in self.parts:
             names.append([part.part.value, part.total, *part.units])
@@ -133,7 +136,7 @@ class Ci(Struct, frozen=True, kw_only=True):
         plan, project = self.plan, self.plan.project
         try:
             config = project.files.read(project.file, limit_bytes=MAX_CONFIG_BYTES).decode(errors="replace")
-        except ReplayKitError:  # gone meanwhile: a shard that still has it is another one
+        except ReplayKitError:  # deleted meanwhile, so it must not match shards that still have it
             config = ""
         only = sorted(part.value for part in plan.only)
         consent = plan.consent
@@ -154,7 +157,7 @@ def _file_digest(file: Path) -> str:
 
 
 def prepare_ci(plan: CiPlan) -> Ci:
-    """Read the files of a plan, and select what to run."""
+    """Read the files of a plan and select what to run."""
     project = plan.project
     seed = plan.seed if plan.seed is not None else project.seed or 0
     cases, no_cases = _cases(plan)
@@ -187,7 +190,7 @@ def prepare_ci(plan: CiPlan) -> Ci:
 
 
 def _cases(plan: CiPlan) -> tuple[IndexedCases, tuple[str, ...]]:
-    """The cases and sessions, and what to tell where there are none: other parts may be all there is."""
+    """Return the cases and sessions. If there are none, return notices, because other parts may still have work."""
     project = plan.project
     none = IndexedCases(all=(), read=_read_nothing)
     is_needed = CiPartName.REPLAY in plan.only or (CiPartName.CHAOS in plan.only and not project.inputs)
@@ -204,7 +207,7 @@ def _read_nothing(found: object) -> Unusable:
 
 
 def _idle(project: Project, parts: Sequence[CiSection], only: Collection[CiPartName]) -> Iterator[str]:
-    """Return notices about parts that are configured and have nothing to ask."""
+    """Yield notices about parts that are configured but have no input."""
     configured = {
         CiPartName.MUTATION: project.mutations is not None,
         CiPartName.CHAOS: project.chaos is not None and not project.chaos.is_calm,

@@ -1,4 +1,4 @@
-"""The items of `ci`: how a run of the agent becomes one, its file and line, and the command to look closer."""
+"""Items of `ci`: turn runs into items with their file, line and command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Location(Struct, frozen=True, kw_only=True):
-    """A file, the line in it, and the contract that is named there."""
+    """A file and line, and the contract named there."""
 
     file: str
     line: int | None = None
@@ -43,14 +43,14 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 class Locations:
-    """The files and lines of a project's parts. Its configuration is read once, however many of them fail."""
+    """Finds the lines of a project's parts. The configuration is read only once."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._config = str(project.file)
 
     def of_subject(self, subject: ReplayCase | Unusable) -> Location:
-        """Of a case or a session: its `desired`, or its `contract`; of what is wrong, the line that is."""
+        """Locate `desired` of a case or `contract` of a session; for an invalid file, its invalid line."""
         file = str(subject.file)
         if isinstance(subject, Unusable):
             return Location(file=getattr(subject.error, "file", file), line=getattr(subject.error, "line", None))
@@ -58,7 +58,7 @@ class Locations:
             return self._sessions.get(subject.id, Location(file=file))
         try:
             document = load_document(file, limit_bytes=MAX_CASE_BYTES)
-        except ReplayKitError:  # gone or changed while the agent ran: the failure is reported all the same
+        except ReplayKitError:  # deleted or changed during the run; the failure is still reported
             return Location(file=file)
         key = "desired" if subject.tape is None else "contract"
         contract = ""
@@ -67,7 +67,7 @@ class Locations:
         return Location(file=file, line=document.line((key,)), contract=contract)
 
     def of_contract(self, name: str, *, invariant: int | None = None) -> Location:
-        """Of a contract in the configuration, or of one of its invariants, by its index."""
+        """Locate a contract in the configuration, or one of its invariants by index."""
         value = self._document.value if self._document is not None else None
         listed = value.get("contracts") if isinstance(value, dict) else None
         place: DocumentPath = ("contract",)
@@ -81,19 +81,19 @@ class Locations:
         return self._at(place)
 
     def of_key(self, key: str) -> Location:
-        """Of a part of the configuration."""
+        """Locate a key of the configuration."""
         return self._at((key,))
 
     @cached_property
     def _document(self) -> Document | None:
         try:
             return self._project.document()
-        except ReplayKitError:  # gone or changed while the agent ran: the failure is reported all the same
+        except ReplayKitError:  # deleted or changed during the run; the failure is still reported
             return None
 
     @cached_property
     def _sessions(self) -> dict[str, Location]:
-        """The sessions that the configuration itself holds; all lines in one pass."""
+        """The locations of all sessions inside the configuration, found in one pass."""
         locations: dict[str, Location] = {}
         if self._document is None:
             return locations
@@ -108,12 +108,12 @@ class Locations:
 
 
 def command(verb: str, project: Project, *words: str) -> str:
-    """A command line that can be pasted."""
+    """Return a command line that can be pasted."""
     return shlex.join(["replaykit", *verb.split(), "-c", str(project.file), *words])
 
 
 def input_argument(value: Json) -> str:
-    """A value as `--input` takes it: a text that would be read as JSON is written as JSON."""
+    """Return a value as `--input` takes it. A text that would parse as JSON is encoded as JSON."""
     if not isinstance(value, str):
         return canonical(value).decode()
     try:
@@ -124,7 +124,10 @@ def input_argument(value: Json) -> str:
 
 
 def replay_command(project: Project, subject: ReplayCase | Unusable) -> str:
-    """Return the command that replays this one alone; one in the configuration runs with the others there."""
+    """Return the command that replays a case.
+
+    A session inside the configuration runs together with the others there.
+    """
     if isinstance(subject, Unusable) and subject.command:
         return subject.command
     words = list(project.files.options)
@@ -134,7 +137,7 @@ def replay_command(project: Project, subject: ReplayCase | Unusable) -> str:
 
 
 def prove_command(project: Project, subject: ReplayCase | Unusable) -> str:
-    """Return the command that proves this one; only a person knows the candidate that still fails."""
+    """Return the command that proves a case. The failing candidate is left to the user."""
     return f"{command('prove', project, _typed(subject))} --bad CANDIDATE"
 
 
@@ -143,23 +146,23 @@ def _typed(subject: ReplayCase | Unusable) -> str:
     return str(subject.file.parent if is_case else subject.file)
 
 
+# Deviations that are not an unrecorded call of the agent.
 _ON_THE_TAPE = frozenset({"unused", "context", "unwatched", "unpinned", "live"})
-"""Deviations that are no call of the agent which the tape does not hold."""
 
 
 class CiSubjects(Struct, frozen=True, kw_only=True):
-    """The cases and sessions of a suite. Those in files are read when their turn comes."""
+    """The cases and sessions of a suite. Files are read only when needed."""
 
     cases: IndexedCases
     consent: Consent = NO_CONSENT
 
     @property
     def all(self) -> tuple[ReplayCase | Unusable | FiledCase, ...]:
-        """Each with its id and its file."""
+        """All cases and sessions with their ids and files."""
         return self.cases.all
 
     def load(self, index: int) -> ReplayCase | Unusable:
-        """Return one, with what the person who runs it allows."""
+        """Load a case or session, with the user's consent added."""
         subject = self.cases.load(self.cases.all[index])
         if isinstance(subject, ReplayCase):
             return with_consent(subject, self.consent)
@@ -173,14 +176,14 @@ class CiSettings(Struct, frozen=True, kw_only=True):
     places: Locations
     seed: int = 0
     seed_override: int | None = None
-    """One that goes before those of the configuration."""
+    """A seed that overrides those of the configuration."""
     evidence: EvidenceFiles | None = None
-    """The directory for the files of runs; without it none are kept."""
+    """Where runs leave files; None keeps none."""
     subjects: CiSubjects
     requires_proof: bool = False
-    """True when a replay passes only if its case was seen red."""
+    """True if a replay passes only if its case was seen red."""
     required_isolation: IsolationLevel = IsolationLevel.NONE
-    """The level below which a replay does not pass."""
+    """The lowest isolation with which a replay passes."""
 
     @property
     def timeout_s(self) -> float | None:
@@ -188,17 +191,17 @@ class CiSettings(Struct, frozen=True, kw_only=True):
 
 
 class CiWorkers(Struct, frozen=True, kw_only=True):
-    """The agent under test, and how many of its runs go side by side."""
+    """The agent under test, and how many runs happen in parallel."""
 
     candidate: Candidate
     jobs: int = 1
     on_done: Callable[[], None] = lambda: None
     cluster: Cluster | None = None
-    """The engine that replays run on; the runs of trials reach it by the candidate."""
+    """The cluster that runs replays. Runs of trials reach it through the candidate."""
 
 
 def trial_members(run: TrialRun) -> JsonObject:
-    """Return the members of an item that come from a run of a trial."""
+    """Return the fields of an item that come from a trial's run."""
     return {
         **run_members(run.attempt.run),
         "input_json": run.case.scenario.input_json,
@@ -208,7 +211,7 @@ def trial_members(run: TrialRun) -> JsonObject:
 
 
 def run_members(run: TraceRun | None) -> JsonObject:
-    """Return the members of an item that come from a run."""
+    """Return the fields of an item that come from a run."""
     if run is None:
         return {}
     return {
@@ -224,7 +227,7 @@ def first_divergence(deviations: Iterable[Deviation]) -> Deviation | None:
 
 
 def untried_item(part: CiPartName, name: str, error: ReplayKitError, where: Location) -> CiItem:
-    """The item for what could not be tried at all."""
+    """Return an item for something that could not be run."""
     outcome = CiOutcome.UNTESTED if isinstance(error, NothingSelected) else CiOutcome.ERROR
     return CiItem(
         part=part,

@@ -1,4 +1,4 @@
-"""`ci merge`: the results of all shards as the one result of the suite."""
+"""`ci merge`: combine the results of all shards."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SAME = (
 
 
 def merged(files: Sequence[Path]) -> CiResult:
-    """Return the result that `ci` would have given without shards; the order of the files does not matter.
+    """Return the result that `ci` would give without shards, whatever the order of the files.
 
-    Files that do not belong together, a shard that is missing, and one that is there twice are a `UsageError`.
+    Raises `UsageError` for files that do not belong together, and for missing or duplicate shards.
     """
     if not files:
         raise UsageError("no results to merge", hint="Name the files of the shards, or the directory that holds them.")

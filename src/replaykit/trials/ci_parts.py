@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from replaykit.cluster.cluster import Cluster
 
 UNPROVEN = "unproven"
-"""The word for a replay that is `fixed` and rests on no red, where `--require-proof` asks for one."""
+"""The verdict of a `fixed` replay of an unproven case under `--require-proof`."""
 NOT_ISOLATED = "not isolated"
-"""The word for a replay that is `fixed`, but less isolated than `--require-isolation` asks for."""
+"""The verdict of a `fixed` replay with less isolation than `--require-isolation` demands."""
 
 _CONTRACT_VERDICTS = {CiOutcome.PASSED: "kept", CiOutcome.FAILED: "broken"}
 _CHAOS_OUTCOMES = {
@@ -68,8 +68,8 @@ _CHAOS_OUTCOMES = {
     ChaosVerdict.BROKE: CiOutcome.FAILED,
     ChaosVerdict.ERROR: CiOutcome.ERROR,
 }
+# All other verdicts are failures.
 _REPLAY_OUTCOMES = {Verdict.FIXED: CiOutcome.PASSED, Verdict.INCONCLUSIVE: CiOutcome.ERROR}
-"""Every other verdict is a failure."""
 
 
 class CiSection:
@@ -77,33 +77,33 @@ class CiSection:
 
     part: CiPartName
     total = 0
-    """The number of runs in the whole suite; 0 where nothing of the part is configured."""
+    """The number of runs in the whole suite; 0 if the part is not configured."""
 
     def __init__(self, settings: CiSettings) -> None:
         self._settings = settings
         self._project = settings.project
         self.units: tuple[str, ...] = ()
-        """The names of what can be dealt out to shards."""
+        """The names of the units that are dealt to shards."""
         self._own_units: Container[str] = self.units
 
     @property
     def count(self) -> int:
-        """The number of runs of the agent in this shard."""
+        """The number of runs in this shard."""
         return self.total if self.part.value in self._own_units else 0
 
     def deal(self, shards: Mapping[str, int], number: int) -> None:
-        """Keep what belongs to the shard of that number."""
+        """Select the units of one shard."""
         self._own_units = frozenset(unit for unit in self.units if shards[unit] == number)
 
     def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
-        """Run all that was kept, and yield a record for each item as it comes."""
+        """Run the selected units, and yield a record for each item as it completes."""
         raise NotImplementedError
 
     def _record(self, item: CiItem, tally: Tally | None, unit: int = 0, run: int = 0) -> CiRecord:
         return CiRecord(place=place_of(self.part, unit, run), item=item, tally=tally)
 
     def _untried(self, name: str, error: ReplayKitError, where: Location, unit: int = 0) -> CiRecord:
-        """Return the record of what could not be tried at all."""
+        """Return a record for something that could not be run."""
         return self._record(untried_item(self.part, name, error, where), None, unit)
 
     def _answers(self, verb: str) -> ProjectAnswers:
@@ -118,7 +118,7 @@ class CiSection:
 
 
 class ContractPart(CiSection):
-    """The contracts that have something to ask: probes of their own, or the project's inputs."""
+    """The contracts with inputs: their own probes, or the project's inputs."""
 
     part = CiPartName.CONTRACT
 
@@ -148,7 +148,7 @@ class ContractPart(CiSection):
         )
 
     def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
-        """Try them all; one that cannot be tried is one item."""
+        """Try all contracts. One that cannot be tried becomes one item."""
         for number, trial in self._own_trials():
             name = trial.contract.name
             where = self._settings.places.of_contract(name)
@@ -158,7 +158,7 @@ class ContractPart(CiSection):
                 yield self._untried(name, error, where, number)
                 continue
             for position, run in enumerate(runs):
-                # A promise for other worlds than this one is not asked.
+                # Leave out invariants that do not apply in this world.
                 checks = [check for check in run.checks if check.was_asked]
                 if checks:
                     tally = Tally(checks=tuple((check.severity, check.holds) for check in checks))
@@ -219,7 +219,7 @@ def _contract_reason(outcome: CiOutcome, checks: Sequence[InvariantCheck], faile
 
 
 class ChaosPart(CiSection):
-    """The project's faults, around its inputs; around its cases and sessions where there are no inputs."""
+    """The project's faults around its inputs or, without inputs, around its cases and sessions."""
 
     part = CiPartName.CHAOS
 
@@ -281,7 +281,7 @@ class ChaosPart(CiSection):
             yield self._record(self._chaos_item(run, where), tally, unit, number)
 
     def _own_worlds(self) -> tuple[list[tuple[int, int]], list[ReplayCase]]:
-        """Return the cases whose worlds are this shard's, and their places."""
+        """Return this shard's cases, and their places."""
         places, worlds = [], []
         for unit, index in zip(self.units, self._worlds, strict=False):
             if unit in self._own_units:
@@ -316,7 +316,7 @@ class ChaosPart(CiSection):
 
 
 class MutationPart(CiSection):
-    """The project's inputs in other words."""
+    """The project's inputs, rephrased."""
 
     part = CiPartName.MUTATION
 
@@ -377,7 +377,7 @@ class MutationPart(CiSection):
 
 
 def failed_contract(project: Project, failures: Sequence[Finding]) -> str:
-    """Return the contract whose invariant failed; the only one where none did."""
+    """Return the contract whose invariant failed, or else the only contract."""
     failed = {finding.id for finding in failures}
     for contract in project.contracts.values():
         if len(project.contracts) == 1 or not failed.isdisjoint(invariant.id for invariant in contract.invariants):
@@ -406,7 +406,7 @@ class ReplayPart(CiSection):
         self._own = [index for index, unit in enumerate(self.units) if unit in self._own_units]
 
     def run(self, workers: CiWorkers) -> Iterator[CiRecord]:
-        """Replay them all; what is wrong with one is one item."""
+        """Replay all cases. An invalid one becomes one item."""
         if workers.cluster is not None:
             yield from self._run_on(workers.cluster, workers)
             return
@@ -431,7 +431,7 @@ class ReplayPart(CiSection):
             workers.on_done()
 
     def _replayed(self, pool: Pool, subject: ReplayCase | Unusable) -> CiItem:
-        """Return the item of a case: it keeps its files if it did not pass."""
+        """Replay a case and return its item. Files are kept unless it passed."""
         wrong: ReplayKitError | None = None
         if isinstance(subject, Unusable):
             wrong = subject.error
@@ -457,7 +457,7 @@ class ReplayPart(CiSection):
         is_wrong_file: bool = False,
         payloads: JsonObject | None = None,
     ) -> CiItem:
-        """Return the item of a result. `payloads` are the input and the context of a case that is not in memory."""
+        """Return the item for a result. `payloads` holds input and context of a case that is not in memory."""
         if payloads is None:
             payloads = {}
             if isinstance(subject, ReplayCase):
@@ -479,7 +479,7 @@ class ReplayPart(CiSection):
             **run_members(result.run),
         )
         changes = self._refusal(item, result)
-        if not changes and item.outcome is CiOutcome.PASSED:  # only what failed is looked up in its file: most do not
+        if not changes and item.outcome is CiOutcome.PASSED:  # locating lines is only needed for failures
             return item
         if isinstance(subject, FiledCase):
             subject = self._settings.subjects.cases.load(subject)
@@ -495,7 +495,7 @@ class ReplayPart(CiSection):
         return replace(item, contract=where.contract, file=where.file, line=where.line, command=closer, **changes)
 
     def _refusal(self, item: CiItem, result: ReplayResult) -> dict[str, Any]:
-        """Return what changes in an item that passed, where that is not enough; nothing where it is."""
+        """Return the changes to a passed item that does not meet the requirements; empty if it does."""
         required = self._settings.required_isolation
         if item.unproven and self._settings.requires_proof:
             verdict, reason = UNPROVEN, f"fixed, but {item.unproven}"
@@ -507,7 +507,7 @@ class ReplayPart(CiSection):
         return {"outcome": CiOutcome.FAILED, "verdict": verdict, "reason": reason}
 
     def _closer(self, refusal: str, subject: ReplayCase | Unusable) -> str:
-        """Return the command to look closer."""
+        """Return the command for a closer look."""
         if refusal == UNPROVEN:
             return prove_command(self._project, subject)
         if refusal == NOT_ISOLATED:

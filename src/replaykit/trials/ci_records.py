@@ -1,7 +1,7 @@
-"""The results of `ci` as they come: a file with a line for each run of the agent, and the result that they add up to.
+"""The results of `ci` as a stream: a file with a line per item, and the result computed from it.
 
-A shard writes the same file, with the runs of its cases. So the result of a whole run and that of its merged shards are
-made of the same lines, by the same function.
+A shard writes the same format with its share of the items, so one function computes the results of whole and merged
+runs.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from replaykit.trials.ci_items import Location, untried_item
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult, exit_code_of, overall
 
 RESULTS_FORMAT = 1
-"""Version of the file; readers accept every older one."""
+"""The version of the file format. Readers accept all older ones."""
 NO_FAULT_TRIGGERED = "no fault was triggered; is the name right, and do the agent's calls pass through ReplayKit?"
 _PARTS = tuple(CiPartName)
 _FOOTER = b'{"end":'
 
 
 class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The figures of an item that the score of its part is made of, where the item does not hold them."""
+    """The figures behind a score that are not part of the item."""
 
     checks: tuple[tuple[Severity, bool | None], ...] = ()
-    """The invariants of a contract that were asked, and whether they hold."""
+    """The severity of each invariant checked, and whether it holds."""
     weight: float = 0.0
     """The weight of a mutation."""
     invariant_count: int = 0
-    """The number of invariants that were asked under chaos."""
+    """The number of invariants checked under chaos."""
 
 
 class CiRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One item with its place among all of the suite, before the other items have had their effect on it."""
+    """One item with its place in the suite, before other items affect it."""
 
     place: tuple[int, int, int]
-    """The number of the part, of what it was made of (a case, a contract), and of the run of the agent there."""
+    """The indexes of the part, of the unit (a case, a contract), and of the run."""
     item: CiItem
     tally: Tally | None = None
-    """None for what could not be tried at all."""
+    """None if the item could not be run."""
 
 
 class PlannedPart(Struct, frozen=True, kw_only=True):
-    """A part of the suite that has something to ask."""
+    """A part of the suite with something to run."""
 
     part: CiPartName
     weight: float
 
 
 class CiHeader(Struct, frozen=True, kw_only=True):
-    """The suite that the records are of: all that a result says besides its items."""
+    """The suite of the records: everything in a result but its items."""
 
     replaykit: int = RESULTS_FORMAT
     kind: str = "ci-results"
@@ -72,11 +72,11 @@ class CiHeader(Struct, frozen=True, kw_only=True):
     shard: int = 1
     shards: int = 1
     suite: str
-    """A digest of the cases and of all that is asked of them."""
+    """A digest of the cases and everything checked on them."""
     settings: str
-    """A digest of the configuration, and of the options that change a result."""
+    """A digest of the configuration and the options that affect results."""
     assignment: str = ""
-    """A digest of which shard has which case."""
+    """A digest of the assignment of cases to shards."""
     parts: tuple[PlannedPart, ...]
     agent: str = ""
     config: str = ""
@@ -84,27 +84,27 @@ class CiHeader(Struct, frozen=True, kw_only=True):
     seed: int = 0
     min_score: float | None = None
     chaos_contract: str = ""
-    """The contract that is asked under chaos."""
+    """The contract checked under chaos."""
     chaos_file: str = ""
     chaos_line: int | None = None
-    """The place of the faults in the configuration."""
+    """The line of the faults in the configuration."""
     notices: tuple[str, ...] = ()
 
     @property
     def is_shard(self) -> bool:
-        """True where the records are some of the suite's."""
+        """Whether the records cover only a part of the suite."""
         return self.shards > 1
 
 
 class CiFooter(Struct, frozen=True, kw_only=True):
-    """The last line: without it the run was stopped."""
+    """The last line, without which the run is incomplete."""
 
     end: int
     """The number of records."""
 
 
 class RecordFile:
-    """Writes the file of a run, line by line; redacted, as everything that is written."""
+    """Writes the results file line by line, redacted."""
 
     def __init__(self, file: Path, header: CiHeader) -> None:
         self.file = file
@@ -119,33 +119,35 @@ class RecordFile:
         self._write(self.header)
 
     def add(self, record: CiRecord) -> None:
-        """Write one record; it is there when this returns."""
+        """Write one record, flushed on return."""
         self._write(replace(record, item=clean_struct(record.item, self._redactor)))
         self._count += 1
 
     def finish(self) -> None:
-        """Say that this was all."""
+        """Mark the file as complete."""
         self._write(CiFooter(end=self._count))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._stream.close()
 
     def _write(self, line: Struct) -> None:
         try:
             self._stream.write(msgspec.json.encode(line) + b"\n")
+            # A killed run keeps every complete line.
             self._stream.flush()
         except OSError as error:
             raise StoreError(f"{self.file} cannot be written: {error.strerror}") from None
 
 
 def new_results_file(directory: Path) -> Path:
-    """Return the path of a file that is new, named by the time."""
+    """Create an empty results file, named after the time."""
     make_home(directory)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     for number in itertools.count(1):
         file = directory / (f"{stamp}.jsonl" if number == 1 else f"{stamp}~{number}.jsonl")
         try:
+            # Creating the file reserves its name, so that parallel runs never share one.
             file.open("xb").close()
         except FileExistsError:
             continue
@@ -161,7 +163,7 @@ class _Version(Struct, frozen=True):
 
 
 def read_header(file: Path) -> CiHeader:
-    """Return the first line of a file; `InvalidFile` where it is none of ours."""
+    """Read the header of a results file; raise `InvalidFile` if it is not one."""
     try:
         with file.open("rb") as stream:
             line = stream.readline()
@@ -179,7 +181,7 @@ def read_header(file: Path) -> CiHeader:
 
 
 def read_records(file: Path) -> Iterator[CiRecord]:
-    """Yield the records of a file; `InvalidFile` where its last line is missing."""
+    """Yield the records of a file; raise `InvalidFile` if it is damaged or incomplete."""
     count = 0
     decoder = msgspec.json.Decoder(CiRecord)
     with file.open("rb") as stream:
@@ -200,7 +202,7 @@ def read_records(file: Path) -> Iterator[CiRecord]:
 
 
 class RecordedItems(Sequence[CiItem]):
-    """The items of a result, read from the files of the run each time: they need not be in memory together."""
+    """The items of a result, read from the files on each iteration instead of being held in memory."""
 
     def __init__(self, files: Sequence[Path], finish: Callable[[CiRecord], CiItem | None], count: int) -> None:
         self._files = tuple(files)
@@ -211,7 +213,7 @@ class RecordedItems(Sequence[CiItem]):
         return self._count
 
     def __iter__(self) -> Iterator[CiItem]:
-        """Yield the items, with a number behind ids that came before: reports tell items apart by their ids."""
+        """Yield the items. Duplicate ids get a number, because reports identify items by id."""
         counts: Counter[tuple[CiPartName, str]] = Counter()
         for record in in_order(self._files):
             item = self._finish(record)
@@ -239,21 +241,22 @@ class RecordedItems(Sequence[CiItem]):
 
 def in_order(files: Sequence[Path]) -> Iterator[CiRecord]:
     """Yield the records of several files in the order of the suite."""
+    # Each file is in order already, so merging needs one record of each in memory.
     return heapq.merge(*map(read_records, files), key=lambda record: record.place)
 
 
 def place_of(part: CiPartName, unit: int, run: int = 0) -> tuple[int, int, int]:
-    """Return the place of an item in its suite."""
+    """Return the place of an item in the suite."""
     return _PARTS.index(part), unit, run
 
 
 def case_name(case_id: str) -> str:
-    """Return the name of a case among what is dealt out."""
+    """Return the unit name of a case."""
     return f"replay {case_id}"
 
 
 def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
-    """Return what the records in these files add up to; of one shard, what can be said without the others."""
+    """Compute the result from the records in these files; for a single shard, as far as possible without the others."""
     chaos = _Chaos(header)
     sums = {planned.part: _PartSum(planned) for planned in header.parts}
     for record in in_order(files):
@@ -292,7 +295,7 @@ def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
 
 
 def _verdict(header: CiHeader, code: ExitCode, counts: Counter[CiOutcome], score: float | None) -> str:
-    """The result in one sentence."""
+    """Return the result in one sentence."""
     shown = [f"{counts[outcome]} {outcome.value}" for outcome in CiOutcome if counts[outcome]]
     if header.is_shard:
         return f"{_WORDS[code]}: shard {header.shard} of {header.shards}; {', '.join(shown) or 'nothing to run'}"
@@ -312,7 +315,7 @@ _WORDS = {
 
 
 class _Chaos:
-    """What the items of chaos say of each other: a world whose faults struck nobody was not tested."""
+    """How the chaos items affect each other: if no fault occurred in any of them, none tested anything."""
 
     def __init__(self, header: CiHeader) -> None:
         self._header = header
@@ -334,12 +337,12 @@ class _Chaos:
 
     @property
     def is_untried(self) -> bool:
-        """True where one item stands for all: something was wrong, or the contract asks nothing in such a world."""
+        """Whether a single item replaces all: an error, or a contract without applicable invariants."""
         return self._failed_first is not None or self._is_unasked
 
     @property
     def is_untested(self) -> bool:
-        """True where no fault struck; another shard may know better."""
+        """Whether no fault occurred. A single shard cannot tell."""
         return not self._has_struck and not self._header.is_shard
 
     @property
@@ -347,7 +350,7 @@ class _Chaos:
         return bool(self._header.chaos_contract) and not self._was_asked and not self._header.is_shard
 
     def finish(self, record: CiRecord) -> CiItem | None:
-        """Return the item of a record as it is among all; None where another one stands for it."""
+        """Return the final item of a record; None if another item replaces it."""
         item = record.item
         if item.part is not CiPartName.CHAOS:
             return item
@@ -366,7 +369,7 @@ class _Chaos:
 
 
 class _PartSum:
-    """The figures of one part."""
+    """Computes the score of one part."""
 
     def __init__(self, planned: PlannedPart) -> None:
         self._planned = planned
@@ -392,7 +395,7 @@ class _PartSum:
             self._best_weight += tally.weight
 
     def result(self, chaos: _Chaos) -> tuple[CiPart, float | None]:
-        """Return the part, and the score that it would have if all inconclusive items had passed."""
+        """Return the part, and its score if all inconclusive items had passed."""
         part = self._planned.part
         total, passed = self._outcomes.total(), self._outcomes[CiOutcome.PASSED]
         score, best = self._scores()
@@ -429,7 +432,7 @@ class _PartSum:
         return None, self._best_without_score()
 
     def _best_without_score(self) -> float | None:
-        """Return the best score of a part without one: where something could not be tried, it might have been right."""
+        """Return the best score of an unscored part: whatever could not be run might have passed."""
         return 100.0 if self._outcomes[CiOutcome.ERROR] else None
 
 

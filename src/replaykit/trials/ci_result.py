@@ -1,4 +1,4 @@
-"""The result of `ci`, as a value with a JSON form. Reports are made of it, and sessions are exported from it."""
+"""The result of `ci`, as a value with a JSON form, from which reports and session exports are made."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from replaykit.model.result import Deviation, Evidence, Finding
 from replaykit.model.values import ABSENT, Raw, decode
 
 CI_FORMAT = 1
-"""Version of the JSON form; readers accept every older one."""
+"""The version of the JSON form. Readers accept all older ones."""
 
 
 class CiPartName(StrEnum):
     """The parts of `ci`; the names are those of the weights in a configuration."""
 
-    MUTATION = "mutation"  # the project's inputs in other words
+    MUTATION = "mutation"  # the project's inputs, rephrased
     CONTRACT = "contract"  # its contracts, in all their worlds
     CHAOS = "chaos"  # its faults
     REPLAY = "replay"  # its cases and sessions
@@ -43,8 +43,8 @@ class CiOutcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"  # the agent did not do what it must
-    ERROR = "error"  # nobody can tell: the agent gave no usable answer, or a file is wrong
-    UNTESTED = "untested"  # nothing was asked, or no fault struck
+    ERROR = "error"  # inconclusive: no usable answer, or an invalid file
+    UNTESTED = "untested"  # nothing was checked, or no fault occurred
 
 
 class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,7 +99,7 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_regression(self) -> bool:
-        """True for what no score makes up for."""
+        """Whether the item fails the run whatever the score."""
         critical = any(finding.severity == Severity.CRITICAL for finding in self.failures)
         return self.outcome is CiOutcome.FAILED and (self.part is CiPartName.REPLAY or critical)
 
@@ -152,19 +152,19 @@ class CiResult(Struct, frozen=True, kw_only=True):
 
     @property
     def failures(self) -> list[CiItem]:
-        """Everything that did not pass."""
+        """All items that did not pass."""
         return [item for item in self.items if item.outcome is not CiOutcome.PASSED]
 
 
 def overall(parts: Sequence[CiPart]) -> float | None:
-    """The mean of the scores there are, by their weights; alike where they all weigh nothing."""
+    """Return the weighted mean of the scores, or their plain mean if all weights are 0."""
     scored = [(part.score, part.weight) for part in parts if part.score is not None]
     if not scored:
         return None
     largest = max(weight for _, weight in scored)
     points = whole = 0.0
     for score, weight in scored:
-        # As shares of the largest: products with the smallest of all numbers would be rounded to something else.
+        # Scale weights by the largest, because products with subnormal weights would lose precision.
         share = weight / largest if largest else 1.0
         points += score * share
         whole += share
@@ -172,7 +172,7 @@ def overall(parts: Sequence[CiPart]) -> float | None:
 
 
 def exit_code_of(items: Iterable[CiItem], score: float | None, best: float | None, min_score: float | None) -> ExitCode:
-    """Return the exit code of the items; `best` is the score if all inconclusive items had passed."""
+    """Return the exit code for items. `best` is the score if all inconclusive items had passed."""
     codes = [_code_of(item, is_scored=min_score is not None) for item in items] or [ExitCode.NOTHING]
     if min_score is not None and best is not None and best < min_score:
         codes.append(ExitCode.FAILED)
@@ -199,7 +199,7 @@ _CODES = {
 
 
 def payload_text(value: Raw) -> str:
-    """A payload for people: a text as it is, anything else as JSON."""
+    """Return a payload for display: a text unquoted, anything else as JSON."""
     plain = decode(value) if bytes(value)[:1] == b'"' else None
     if isinstance(plain, str):
         return plain

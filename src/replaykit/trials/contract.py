@@ -1,4 +1,4 @@
-"""Contract trials: ask the agent every probe in every scenario, and check each invariant of every run."""
+"""Contract trials: run the agent with every probe in every scenario, and check each invariant."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ _EXCERPT_CHARS = 500
 
 
 class ContractTrial(Struct, frozen=True, kw_only=True):
-    """A contract, the worlds and the inputs it is tried with."""
+    """A contract with the worlds and inputs to try it in."""
 
     contract: Contract
     scenarios: tuple[ChaosScenario, ...] = ()
-    """The worlds it is tried in; one without faults when there is none."""
+    """The worlds; empty means one without faults."""
     inputs: tuple[Json, ...] = ()
-    """Inputs where an invariant has no probes of its own."""
+    """Inputs for invariants without probes of their own."""
     case: ReplayCase | None = None
-    """A case whose world the agent is put into; then its input is the only one."""
+    """A case that provides the world and the only input."""
     timeout_s: float | None = None
-    """Per run; by default the case's own."""
+    """The time limit per run; default: the case's own."""
     answers: Answers | None = None
     """Answers of judges."""
     min_score: float = 100.0
@@ -68,18 +68,18 @@ class _ContractCell(Struct, frozen=True):
 
 
 class ContractRun(Struct, frozen=True):
-    """One run of the agent, and the checks of its invariants; one that is only a baseline has none."""
+    """One run of the agent with its checks. A run that is only a baseline has none."""
 
     scenario: ChaosScenario
     input: Json
     run: TrialRun
     checks: tuple[InvariantCheck, ...]
     is_untested: bool
-    """True when the faults of its scenario struck in no run."""
+    """True if the scenario's faults occurred in no run."""
 
 
 def run_contract(trial: ContractTrial, candidate: Candidate, **settings: Any) -> ContractResult:
-    """Return how well the candidate keeps the contract; the settings are those of `contract_runs`."""
+    """Check how well the candidate keeps the contract. `settings` are passed to `contract_runs`."""
     began = time.perf_counter()
     runs = contract_runs(trial, candidate, **settings)
     return result_of(
@@ -101,11 +101,11 @@ def contract_runs(
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> list[ContractRun]:
-    """Return the runs of a trial with their checks; `NothingSelected` when there is nothing to ask."""
+    """Return the runs of a trial with their checks; raise `NothingSelected` if there is no input."""
     cells = cells_of(trial)
     found = []
     with TrialRunner("contract", candidate, evidence, jobs) as runner:
-        # Checks compare with baselines and wait for all cells; the further runs they need go side by side now.
+        # Checks compare with baselines, so they wait for all cells. Repeated runs for them happen here, in parallel.
         ran = runner.run_cells(cells, partial(_world, trial), partial(_repeat, trial), on_done=on_done)
         pairs = [(cell, run) for cell, (_, run) in zip(cells, ran, strict=True)]
         untested = _untested(pairs)
@@ -117,12 +117,12 @@ def contract_runs(
 
 
 def scenarios_of(trial: ContractTrial) -> tuple[ChaosScenario, ...]:
-    """Return the worlds of a trial: an empty matrix is one world without faults."""
+    """Return the worlds of a trial. An empty matrix means one world without faults."""
     return trial.scenarios or (CALM,)
 
 
 def cells_of(trial: ContractTrial) -> list[_ContractCell]:
-    """Return the runs of a trial: each input once in each scenario; a baseline is a run without faults."""
+    """Return the runs of a trial: each input once per scenario, with a run without faults as the baseline."""
     inputs = inputs_of(trial)
     if not inputs:
         raise NothingSelected(
@@ -137,7 +137,7 @@ def cells_of(trial: ContractTrial) -> list[_ContractCell]:
 
 
 def inputs_of(trial: ContractTrial) -> list[Json]:
-    """Return everything the agent is asked, each input once."""
+    """Return all distinct inputs."""
     if trial.case is not None:
         return [trial.case.scenario.input]
     probes = trial.contract.probes
@@ -148,7 +148,7 @@ def inputs_of(trial: ContractTrial) -> list[Json]:
 
 
 def _invariants_for(trial: ContractTrial, cell: _ContractCell) -> list[Invariant]:
-    """Return the invariants that are asked with the cell's input."""
+    """Return the invariants to check with the cell's input."""
     if trial.case is not None:
         return list(trial.contract.invariants)
     others = trial.inputs or trial.contract.probes
@@ -161,7 +161,7 @@ def _world(trial: ContractTrial, cell: _ContractCell) -> tuple[ReplayCase, float
 
 
 def _repeat(trial: ContractTrial, cell: _ContractCell, run: TrialRun) -> None:
-    """Make the further runs that invariants ask for, while cells run side by side."""
+    """Make the repeated runs that invariants need, while cells run in parallel."""
     if run.attempt.run is None:
         return
     conditions = _conditions(trial, cell, run.attempt)
@@ -177,7 +177,7 @@ def _repeat(trial: ContractTrial, cell: _ContractCell, run: TrialRun) -> None:
 def _checked(
     trial: ContractTrial, pairs: Sequence[tuple[_ContractCell, TrialRun]]
 ) -> Iterator[tuple[_ContractCell, TrialRun, list[InvariantCheck]]]:
-    """Return each run with its checks; one that is only a baseline has none."""
+    """Yield each run with its checks. A run that is only a baseline has none."""
     baselines = {text_of(cell.input): run.attempt for cell, run in pairs if cell.scenario.plan.is_calm}
     scenarios = {scenario.name for scenario in scenarios_of(trial)}
     for cell, run in pairs:
@@ -216,7 +216,7 @@ def _verdict(
 
 
 def finding_of(check: InvariantCheck) -> Finding:
-    """Return a check in the form of an assertion's finding."""
+    """Convert a check to an assertion's finding."""
     return Finding(
         kind=check.type,
         holds=check.holds is True,
@@ -276,7 +276,7 @@ def _output(run: TraceRun) -> str:
 
 
 def _conditions(trial: ContractTrial, cell: _ContractCell, attempt: Attempt) -> Conditions:
-    """Return what was wrong in a run: faults that were injected, and calls of the case that failed when recorded."""
+    """Return what went wrong in a run: injected faults, and recorded calls that had failed."""
     recorded = () if trial.case is None else calls_of(trial.case)
     return conditions_of(_fault_names(cell, attempt), recorded)
 
@@ -286,7 +286,7 @@ def _fault_names(cell: _ContractCell, attempt: Attempt) -> list[str]:
 
 
 def _untested(pairs: Sequence[tuple[_ContractCell, TrialRun]]) -> list[str]:
-    """Return the scenarios with faults that were triggered in no run."""
+    """Return the scenarios whose faults occurred in no run."""
     ran: dict[str, None] = {}
     tested = set()
     for cell, run in pairs:
@@ -305,7 +305,7 @@ def _compared(assertion: Assertion, baseline: Attempt | None) -> Assertion:
 
 
 def general_contract(contracts: Iterable[Contract]) -> Contract | None:
-    """Return what an agent must keep whatever it is asked: the invariants without probes and baselines of their own."""
+    """Return the invariants that apply to any input: those without probes and baselines."""
     names = []
     invariants = []
     for contract in contracts:
@@ -319,10 +319,9 @@ def general_contract(contracts: Iterable[Contract]) -> Contract | None:
 
 
 def chaos_contract(project: Project, *, in_cases: bool) -> Contract | None:
-    """Return what the project's agent must keep under faults; None where it has to complete, and no more.
+    """Return the contract for the project's agent under faults; None if it only has to complete.
 
-    In the worlds of cases, several contracts are asked of none: each session keeps one of them, and all at once would
-    be asked of each.
+    In the worlds of cases, several contracts are not combined, because each session keeps only one of them.
     """
     if in_cases and len(project.contracts) > 1:
         return None
@@ -330,7 +329,7 @@ def chaos_contract(project: Project, *, in_cases: bool) -> Contract | None:
 
 
 def mutation_contract(project: Project) -> Contract | None:
-    """Return what the project's agent must keep when it is asked in other words."""
+    """Return the contract for the project's agent with rephrased inputs."""
     contract = general_contract(project.contracts.values())
     if contract is not None and contract.assertions(Conditions()):
         return contract

@@ -1,4 +1,4 @@
-"""Export the failures of a report as sessions: the real input, the real answers of tools, the broken contract."""
+"""Export the failures of a report as sessions with the real input, the real tool answers, and the broken contract."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME_CHARS = 150
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """The files that were written, those that were there already, and notices for the user."""
+    """The files written, the files that were already up to date, and notices for the user."""
 
     written: tuple[Path, ...]
     unchanged: tuple[Path, ...] = ()
@@ -31,7 +31,7 @@ class Exported(Struct, frozen=True, kw_only=True):
 
 
 class _FlakestormMutation(Struct, frozen=True):
-    """Of a Flakestorm report: what was said."""
+    """A mutation in a Flakestorm report."""
 
     mutated: str
     type: str = "mutation"
@@ -44,7 +44,7 @@ class _FlakestormCheck(Struct, frozen=True):
 
 
 class _FlakestormOutcome(Struct, frozen=True):
-    """Of a Flakestorm report: one mutation, and what came of it."""
+    """The outcome of one mutation in a Flakestorm report."""
 
     passed: bool
     mutation: _FlakestormMutation | str
@@ -57,7 +57,7 @@ class _FlakestormReport(Struct, frozen=True):
 
 
 def export_failures(report: Path, directory: Path, *, contract: str | None = None, force: bool = False) -> Exported:
-    """Write a session file for each failure of a report; `contract` is for those whose report names none."""
+    """Write a session file for each failure of a report. `contract` applies if the report names none."""
     notices: list[str] = []
     sessions = list(_sessions(report, contract, notices))
     files = dict(_files(sessions, directory, notices))
@@ -74,7 +74,7 @@ def export_failures(report: Path, directory: Path, *, contract: str | None = Non
 
 
 def _files(sessions: Iterable[JsonObject], directory: Path, notices: list[str]) -> Iterator[tuple[Path, str]]:
-    """The files and their texts; one that could not be read again is left out."""
+    """Yield the files and their texts. Sessions that could not be read back are left out."""
     for session in sessions:
         file = directory / f"{session['id']}.yaml"
         try:
@@ -84,7 +84,7 @@ def _files(sessions: Iterable[JsonObject], directory: Path, notices: list[str]) 
 
 
 def _sessions(report: Path, contract: str | None, notices: list[str]) -> Iterator[JsonObject]:
-    """The sessions of a report, ours or Flakestorm's."""
+    """Yield the sessions of a report by ReplayKit or Flakestorm."""
     data = read_bytes(report)
     value = parse_document(data, str(report), as_json=True).value
     if not isinstance(value, dict) or not value.keys() & {"items", "mutations"}:
@@ -119,7 +119,7 @@ def _sessions_of_ci(result: CiResult, contract: str | None, notices: list[str]) 
 
 
 def _session_content(item: CiItem, say: Say) -> JsonObject:
-    """Return the input and the answers of the tools."""
+    """Return the input and the tool answers."""
     context = item.context_json
     return {
         "input": say(item.input_json),
@@ -161,7 +161,7 @@ def _sessions_of_flakestorm(report: _FlakestormReport, contract: str | None) -> 
 
 
 def _session(*, name: str, source: str, content: JsonObject, reason: str, contract: str | None) -> JsonObject:
-    """A session. Its id is made of what is in it: those of two reports are the same only for the same failure."""
+    """Return a session whose id is derived from its content, so that only equal failures share one."""
     plain = "".join(char if char.isprintable() else " " for char in name)[:_NAME_CHARS].strip()
     whole = {**content, "contract": contract} if contract else content
     digest = hashlib.sha256(canonical([plain, whole])).hexdigest()[:10]

@@ -1,7 +1,7 @@
-"""Mutations that a model writes: asked once, stored beside the configuration, and looked up from then on.
+"""Mutations written by a model: requested once, stored beside the configuration, and looked up from then on.
 
-What is stored depends on everything that was asked: the prompt, the model and its parameters, the input, the kind and
-how many. Without an answer there is an error, never a mutation by rules in its place.
+The key covers everything requested: prompt, model and parameters, input, kind and count. A missing answer is an error;
+rule-based mutations never replace it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from replaykit.project.project import Project
 
 FILE = "mutations.json"
 FORMAT = 1
-"""Version of the file; readers accept every older one."""
+"""The version of the file format. Readers accept all older ones."""
 _VARIANTS_FILE = AnswerFile(FILE, FORMAT, "mutations")
 _EXCERPT_CHARS = 300
 
@@ -41,13 +41,13 @@ differs from the original and from all others."""
 
 
 class StoredVariants(Struct, frozen=True, kw_only=True):
-    """The variants that a model wrote for one input and one kind."""
+    """The variants that a model wrote for one input and kind."""
 
     key: str
-    """The hash of everything that was asked."""
+    """The hash of everything requested."""
     kind: str
     count: int
-    """The number that was requested."""
+    """The number requested."""
     by: str
     input: str
     """The beginning of the input, for people."""
@@ -55,13 +55,13 @@ class StoredVariants(Struct, frozen=True, kw_only=True):
 
 
 class VariantsFile(Struct, frozen=True, kw_only=True):
-    """The file of all variants that models wrote."""
+    """The file with all variants written by models."""
 
     replaykit: int = FORMAT
     mutations: tuple[StoredVariants, ...] = ()
 
     def plus(self, written: StoredVariants) -> VariantsFile:
-        """These and one more."""
+        """Return the file with one more entry."""
         by_key = {old.key: old for old in self.mutations} | {written.key: written}
         return VariantsFile(
             mutations=tuple(sorted(by_key.values(), key=lambda stored: (stored.input, stored.kind, stored.key)))
@@ -73,7 +73,7 @@ class VariantsMissing(ReplayKitError):
 
 
 class ModelMutator:
-    """A model that writes mutations. It is asked only with `ask`; else what it wrote before is looked up."""
+    """A model that writes mutations. It is called only with `ask`; otherwise stored variants are used."""
 
     def __init__(self, model: ModelJudge, kinds: Sequence[str] = (), *, directory: Path, ask: bool = False) -> None:
         for kind in kinds:
@@ -85,10 +85,11 @@ class ModelMutator:
         self._ask = ask
 
     def mutate(self, value: Json, count: int) -> list[Mutation]:
-        """As many of each kind as come to that many in all; fewer where the model wrote fewer."""
+        """Return `count` mutations, divided among the kinds; fewer if the model wrote fewer."""
         texts = texts_of(value)
         if not texts:
             return []
+        # The first kinds get one more if the count cannot be divided evenly.
         shares = [count // len(self._kinds) + (index < count % len(self._kinds)) for index in range(len(self._kinds))]
         found: list[Mutation] = []
         for kind, share in zip(self._kinds, shares, strict=True):
@@ -110,7 +111,7 @@ class ModelMutator:
         else:
             variants = entry.variants
         for variant in variants:
-            if len(variant) == len(texts):  # the file may have been edited
+            if len(variant) == len(texts):  # skips entries that were edited by hand
                 what = f"written by {self._model.identity}"
                 yield Mutation(kind=kind, what=what, input=with_texts(value, variant), weight=WORDINGS[kind].weight)
 
@@ -137,7 +138,7 @@ class ModelMutator:
 
 
 def key_of(model: JudgeId, value: Json, kind: str, count: int) -> str:
-    """The hash of everything that an answer depends on."""
+    """Return the hash of everything that an answer depends on."""
     content = {
         "by": model.name,
         "model": model.model,
@@ -152,7 +153,7 @@ def key_of(model: JudgeId, value: Json, kind: str, count: int) -> str:
 
 
 def read_variants(answer: str, texts: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
-    """The variants in a model's answer, without those that are none: another number of texts, blank, or not new."""
+    """Parse a model's answer, dropping variants that are blank, not new, or have the wrong number of texts."""
     try:
         document = orjson.loads(answer)
     except orjson.JSONDecodeError:
@@ -174,7 +175,7 @@ def mutator_of(
     seed: int = 0,
     ask: bool = False,
 ) -> Mutator:
-    """Return the mutator: the model that is named, else the configuration's, else rules and a seed."""
+    """Return the mutator: the named model, else the configured one, else seeded rules."""
     if project is not None and project.mutations is not None:
         by = by or project.mutations.by
         kinds = kinds or project.mutations.kinds

@@ -1,4 +1,4 @@
-"""Mutation trials: ask an agent the same in other words, and count how often it still keeps its contract."""
+"""Mutation trials: rephrase an agent's inputs, and measure how often it still keeps its contract."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from replaykit.trials.trial_runs import (
 
 
 class MutationTrial(Struct, frozen=True, kw_only=True):
-    """The inputs, their mutations, and the contract that the agent must keep."""
+    """The inputs, their mutations, and the contract to keep."""
 
     mutator: Mutator
     count: int
-    """Of mutations for each input."""
+    """The number of mutations per input."""
     inputs: tuple[Json, ...] = ()
     case: ReplayCase | None = None
-    """A recorded world to ask in; a live one without."""
+    """A recorded world to run in; live without one."""
     contract: Contract | None = None
-    """The contract it must keep; without one it has to complete."""
+    """The contract to keep; without one, the agent has to complete."""
     answers: Answers | None = None
     """Answers of judges."""
     timeout_s: float = DEFAULT_TIMEOUT_S
@@ -77,12 +77,12 @@ class MutationResult(Struct, frozen=True, kw_only=True):
 
     @property
     def score(self) -> float:
-        """The weighted share of mutations that passed, from 0 to 100."""
+        """The weighted percentage of mutations that passed."""
         return self._share(lambda run: run.passed)
 
     @property
     def best_score(self) -> float:
-        """The score that there would be if all inconclusive mutations had passed."""
+        """The score if all inconclusive mutations had passed."""
         return self._share(lambda run: run.passed or run.is_error)
 
     def _share(self, counts: Callable[[MutationRun], bool]) -> float:
@@ -93,14 +93,14 @@ class MutationResult(Struct, frozen=True, kw_only=True):
         return round(100 * counted / whole, 2) if whole else 0.0
 
     def exit_code(self, min_score: float = 100.0) -> ExitCode:
-        """Passed where the score is reached and no mutation is inconclusive."""
+        """Passed if the score is reached and no mutation is inconclusive."""
         if self.best_score < min_score:
             return ExitCode.FAILED
         return ExitCode.CANNOT if any(run.is_error for run in self.runs) else ExitCode.PASSED
 
 
 def run_mutations(trial: MutationTrial, candidate: Candidate, **settings: Any) -> MutationResult:
-    """Return how the candidate does with mutated inputs; the settings are those of `mutation_runs`."""
+    """Check how the candidate handles mutated inputs. `settings` are passed to `mutation_runs`."""
     began = time.perf_counter()
     runs = tuple(run for run, _ in mutation_runs(trial, candidate, **settings))
     return MutationResult(
@@ -119,7 +119,7 @@ def mutation_runs(
     on_done: Callable[[], None] = lambda: None,
     evidence: EvidenceFiles | None = None,
 ) -> list[tuple[MutationRun, TrialRun]]:
-    """Return the mutations with their runs; `NothingSelected` when no input can be mutated."""
+    """Return the mutations with their runs; raise `NothingSelected` if no input can be mutated."""
     mutations: list[Mutation] = []
     for value in trial.inputs:
         mutations += trial.mutator.mutate(value, trial.count)

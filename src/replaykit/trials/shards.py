@@ -1,4 +1,4 @@
-"""Shards: which of several jobs runs which case of a suite. Each case belongs to exactly one."""
+"""Shards: divide a suite among several jobs. Each case belongs to exactly one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Shard(Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        """The name of the file with its results."""
+        """The name of the results file."""
         return f"shard-{self.number}-of-{self.count}.jsonl"
 
 
@@ -34,7 +34,7 @@ SHARD_FILES = "shard-*-of-*.jsonl"
 
 
 def parse_shard(text: str) -> Shard:
-    """Return the shard that a text such as `2/4` names."""
+    """Parse a shard such as `2/4`."""
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise UsageError(f"--shard {text!r}: expected K/N, K from 1 to N", hint="The second of four jobs: --shard 2/4")
@@ -42,10 +42,10 @@ def parse_shard(text: str) -> Shard:
 
 
 def assigned(names: Iterable[str], count: int, seconds: Mapping[str, float]) -> dict[str, int]:
-    """Return the number of the shard of each name.
+    """Return the shard number for each name.
 
-    A name that was never measured goes by its hash, so what is added moves nothing else. Those that were measured
-    (`seconds`) are dealt out so that all shards take about as long.
+    A name without a measurement is assigned by its hash, so that adding one moves no other. Measured ones (`seconds`)
+    are distributed so that all shards take about the same time.
     """
     shards: dict[str, int] = {}
     loads = [0.0] * count
@@ -55,11 +55,13 @@ def assigned(names: Iterable[str], count: int, seconds: Mapping[str, float]) -> 
         if name in seconds:
             measured.append((-seconds[name], name))
             continue
+        # Not `hash`, which differs in every process.
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
         shards[name] = int.from_bytes(digest[:8], "big") % count + 1
         loads[shards[name] - 1] += usual_s
     waiting = [(load, number) for number, load in enumerate(loads, start=1)]
     heapq.heapify(waiting)
+    # Longest first, each to the shard with the least load: a good approximation of an even split.
     for negative_s, name in sorted(measured):
         load, number = waiting[0]
         shards[name] = number
@@ -68,7 +70,7 @@ def assigned(names: Iterable[str], count: int, seconds: Mapping[str, float]) -> 
 
 
 def read_timings(path: Path) -> dict[str, float]:
-    """Return the seconds that each case took in earlier results: of `ci.json`, of results, or a directory of shards."""
+    """Return the duration of each case in earlier results: `ci.json`, a results file, or a directory of shards."""
     seconds: dict[str, float] = {}
     for file in result_files([path]) if path.is_dir() else [path]:
         for item in _items_in(file):
@@ -98,7 +100,7 @@ def _items_in(file: Path) -> Iterable[CiItem]:
 
 
 def result_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files of shards: those that are named, and those below directories."""
+    """Return the results files of shards: the named files, and those below named directories."""
     found: dict[Path, Path] = {}
     for path in paths:
         files = sorted(path.rglob(SHARD_FILES)) if path.is_dir() else [path]

@@ -1,4 +1,4 @@
-"""The engine of every trial: run a candidate in many worlds, check the runs, and keep the files of those that fail."""
+"""The engine of all trials: run a candidate in many worlds, check the runs, and keep the files of failures."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NO_FAULT = "no fault was triggered, so this world was not tested"
 
 
 Cell = TypeVar("Cell")
-"""One combination of a world and an input."""
+"""A combination of world and input."""
 Score = TypeVar("Score")
 
 
 class TrialRun(Struct, frozen=True, kw_only=True):
-    """One run of the agent: the world it ran in, its outcome, and its files."""
+    """One run of the agent, with its world and files."""
 
     case: ReplayCase
     runs: RepeatedRuns
-    """The first run, and more like it where an assertion asks for several."""
+    """The first run, and repetitions if an assertion needs them."""
     workspace: Path
     duration_s: float
 
@@ -53,11 +53,11 @@ class TrialVerdict(Struct, frozen=True, kw_only=True):
     reason: str = ""
     findings: tuple[Finding, ...] = ()
     remarks: tuple[str, ...] = ()
-    """The conditions of the run, for its notes."""
+    """The conditions of the run, for its summary."""
 
 
 class TrialRunner:
-    """Runs a candidate, each time in a directory of its own; the directories go when the `with` block ends."""
+    """Runs a candidate, each time in a separate directory. The directories are deleted with the `with` block."""
 
     def __init__(self, trial: str, candidate: Candidate, evidence: EvidenceFiles | None = None, jobs: int = 1) -> None:
         self._trial = trial
@@ -79,9 +79,9 @@ class TrialRunner:
         *,
         on_done: Callable[[], None],
     ) -> list[tuple[Score, TrialRun]]:
-        """Run the candidate in the world of each cell, side by side; `world` gives the case and the time limit.
+        """Run the candidate in the world of each cell, in parallel. `world` returns the case and the time limit.
 
-        `score` is called where the cell runs: an assertion may ask for further runs, which then go side by side too.
+        `score` is called in the cell's thread, so that repeated runs for assertions happen in parallel, too.
         """
 
         def run_cell(cell: Cell) -> tuple[Score, TrialRun]:
@@ -96,12 +96,12 @@ class TrialRunner:
         workspace = self._pool.new_directory()
         began = time.perf_counter()
         runs = RepeatedRuns(case, self._candidate, workspace, timeout_s)
-        _ = runs.first  # made here, where runs go side by side and time is taken
+        _ = runs.first  # run it here, in this thread and within the measured time
         seconds = round(time.perf_counter() - began, 6)
         return TrialRun(case=case, runs=runs, workspace=workspace, duration_s=seconds)
 
     def keep_evidence(self, run: TrialRun, verdict: TrialVerdict) -> str:
-        """Return the directory with the evidence of a run; "" where it passed and that evidence is not kept."""
+        """Keep the evidence of a run and return its directory; empty if evidence of passed runs is not kept."""
         if self._evidence is None or (verdict.passed and not self._evidence.of_passed):
             return ""
         name = "-".join(re.findall(r"[\w.]+", f"{self._trial} {verdict.name}"))
@@ -141,18 +141,18 @@ class TrialRunner:
 def check_run(
     run: TrialRun, assertions: Sequence[Assertion], answers: Answers | None
 ) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of assertions in a run, and why one of them is inconclusive; "" where none is."""
+    """Return the findings of assertions on a run, and why one of them is inconclusive, if so."""
     attempt = run.attempt
     assert attempt.run is not None
     spoilt = first_with(Effect.INCONCLUSIVE, attempt.deviations)
-    if spoilt is not None:  # an agent that was given another answer than the recorded one shows nothing
+    if spoilt is not None:  # an agent that got a wrong answer proves nothing
         return (), spoilt.text
     deviations = attempt.deviations if attempt.watched or attempt.deviations else None
     return desired_in(attempt.run, assertions, deviations, runs=run.runs, answers=answers)
 
 
 def divergence_text(attempt: Attempt, assertions: Sequence[Assertion]) -> str:
-    """Return how a run left the tape; "" where every assertion counts that among several runs."""
+    """Return how a run left the tape; empty if all assertions consider several runs and count that themselves."""
     if assertions and not any(map(concerns_one_run, assertions)):
         return ""
     for deviation in attempt.deviations:
@@ -162,12 +162,12 @@ def divergence_text(attempt: Attempt, assertions: Sequence[Assertion]) -> str:
 
 
 def incomplete_text(run: TraceRun) -> str:
-    """Return how a run ended; "" for success."""
+    """Return how an unsuccessful run ended; empty for success."""
     if run.status is RunStatus.SUCCESS:
         return ""
     return f"ended with {run.status.value}: {run.error or 'no error'}"
 
 
 def name_of(*words: str) -> str:
-    """Return a name of several words, each on one line and not too long."""
+    """Join words to a name, each on one line and shortened."""
     return " / ".join(cut(" ".join(word.split()), _NAME_CHARS) for word in words)

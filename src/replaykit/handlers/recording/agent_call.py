@@ -1,4 +1,4 @@
-"""Call an agent function with an input, whatever shape it has."""
+"""Call an agent function of any shape with an input."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from replaykit.seam.own_code import Function
 
 
 def call_with(agent: Function, agent_input: Json) -> Any:
-    """Call the agent with a case's input: as its one argument, or by name where it takes several."""
+    """Call the agent with a case's input, as its only argument or, if it takes several, by name."""
     arguments, named = _arguments(agent, agent_input)
     return agent(*arguments, **named)
 
 
 def refusal(agent: Function, agent_input: Json) -> str:
-    """Return why the agent cannot be called with a case's input at all; empty when it can, or nobody knows before."""
+    """Return why the agent cannot be called with a case's input; empty if it can, or if its signature is unknown."""
     arguments, named = _arguments(agent, agent_input)
     try:
-        # A wrapper may add arguments of its own: what it wraps says nothing about what it takes.
+        # Do not follow wrapped functions: a wrapper may add arguments of its own.
         signature = inspect.signature(agent, follow_wrapped=False)
     except (TypeError, ValueError):
         return ""
@@ -45,15 +45,16 @@ def _arguments(agent: Function, agent_input: Json) -> tuple[tuple[Json, ...], Js
 
 
 def _takes_names(parameters: list[inspect.Parameter], agent_input: JsonObject) -> bool:
-    """True when the agent takes the members of its input as arguments of their own, not the input as one."""
+    """Return whether the agent takes the members of its input as separate arguments."""
     named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters):
         return True
+    # A single parameter takes the whole input, even if the input has a member of that name.
     return len(parameters) > 1 and named >= agent_input.keys()
 
 
 def finished(result: Any) -> Any:
-    """The value an agent gave: awaited if it is a coroutine, its items in a list if it streams."""
+    """Return an agent's result: awaited if it is a coroutine, collected into a list if it is a generator."""
     if inspect.isgenerator(result):
         return list(result)
     if inspect.isasyncgen(result):
@@ -72,7 +73,7 @@ async def _collected(items: Any) -> list[Any]:
 
 
 def _run_loop(main: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end; beside a loop that runs here already, in a thread of its own."""
+    """Run a coroutine to its end, in a separate thread if this one already runs an event loop."""
     import asyncio  # noqa: PLC0415 (slow to import; only async agents need it)
 
     try:
@@ -83,5 +84,5 @@ def _run_loop(main: Coroutine[Any, Any, Any]) -> Any:
 
     context = copy_context()
     with ThreadPoolExecutor(1) as pool:
-        # In this context, inside the one that a job of a pool gets: the loop is the agent, not a job of it.
+        # Run in this context instead of that of a pool job: the loop is the agent itself, not a job of it.
         return pool.submit(lambda: context.run(asyncio.run, main)).result()

@@ -1,4 +1,4 @@
-"""Agents that this process knows: those decorated with `@record`, by the name of their runs."""
+"""The agents known to this process: functions decorated with `@record`, by the name of their runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from replaykit.registry import Registry
 from replaykit.seam.own_code import Function
 
 AGENTS: Registry[Function] = Registry("agent")
-"""Nothing is imported because a run names it: only what is here already can be found."""
+"""Only functions that are already imported can be found. A run never causes an import."""
 
 
 def agent_of(run: RunHeader) -> Function:
-    """The agent whose runs have this run's name."""
+    """Return the agent whose runs have this run's name."""
     name = root_name(run)
     if name in AGENTS:
         return AGENTS.get(name)
@@ -23,7 +23,7 @@ def agent_of(run: RunHeader) -> Function:
 
 
 def root_name(run: RunHeader) -> str:
-    """The name of the run that a fork goes back to: forks are called `name@step`."""
+    """Return the name of a fork's original run. Forks are called `name@step`."""
     if run.origin.step and "@" in run.name:
         return run.name.rpartition("@")[0]
     return run.name

@@ -1,7 +1,7 @@
-"""Automatic pruning: at the end of a recording, at most once a day, in a process of its own.
+"""Automatic pruning: at the end of a recording, at most once a day, in a separate process.
 
-The rules stand in `replaykit.yaml`, and reading them takes what a recording must not load. So a recording only looks
-whether the file speaks of it; the process that is started reads the file, and does nothing unless it says so.
+The rules are in `replaykit.yaml`, and parsing it needs modules that a recording must not load. A recording therefore
+only checks whether the file mentions automatic retention; the new process reads it and decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_BYTES = 1 << 20
 
 
 def prune_sometimes(store: Path) -> None:
-    """Start a pruning of this store if one is due. Never an error of the agent's: what fails is left for tomorrow."""
+    """Start pruning this store if it is due. A failure never reaches the agent, and is retried the next day."""
     try:
         if _is_due(store) and _is_wanted():
             _mark(store).touch()
@@ -47,18 +47,21 @@ def _is_wanted() -> bool:
 
 
 def _start(store: Path) -> None:
-    """Only a Python is started: inside of another program, `sys.executable` is that program."""
+    """Start the pruning process, unless `sys.executable` is not Python because it is embedded in another program."""
     if not Path(sys.executable or "").name.startswith(("python", "pypy")) or getattr(sys, "frozen", False):
         return
     import subprocess  # noqa: PLC0415 (slow to import; once a day)
     import threading  # noqa: PLC0415
 
+    # -P keeps modules of the working directory out. Without REPLAYKIT_ variables, the child does not join the
+    # recording.
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "replaykit", "store", "prune", "--auto", "--store", str(store.absolute())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={name: value for name, value in os.environ.items() if not name.startswith("REPLAYKIT_")},
-        start_new_session=True,  # a Ctrl-C is meant for the agent
+        start_new_session=True,  # a Ctrl-C is meant for the agent only
     )
+    # Reap the child without making the agent wait for it.
     threading.Thread(target=process.wait, name="replaykit-prune", daemon=True).start()

@@ -1,4 +1,4 @@
-"""A recording that stops before its run does, since nothing more can be written; the agent goes on."""
+"""Recordings that stop early because nothing more can be written, while the agent continues."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from replaykit.model.events import StoredEvent
 
 STOPPED = "recording_stopped"
-"""The member of a run's metadata that says why its recording ended before it did."""
+"""The key in a run's metadata that says why its recording stopped early."""
 
 
 class NoWriter(Struct, eq=False):
-    """Writes nothing: in the place of a writer that cannot go on, or could not begin."""
+    """A writer that discards everything, in place of one that failed."""
 
     run_id: str
     cleaning: Cleaning | None = None
 
     def append(self, event: StoredEvent) -> None:
-        """Drop one event."""
+        """Discard one event."""
 
     def finish(self, header: RunHeader) -> None:
-        """Leave the run as it is."""
+        """Do nothing."""
 
 
 def warn_stopped(error: StoreFull) -> None:
-    """Tell whoever looks on, and not the agent."""
+    """Warn the user without disturbing the agent."""
     warnings.warn(f"recording stopped: {error.message}. The agent continues", RecordingWarning, stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""`record`: a run from its first event to its last, as a context manager and as a decorator."""
+"""`record`: a run from its first event to its last, as a context manager or a decorator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
-from os import urandom  # a run that pins chance does not change the ids of others
+from os import urandom  # bound here, so that a run that controls randomness does not affect run ids
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -48,14 +48,14 @@ F = TypeVar("F", bound=Function)
 
 
 def new_run_id() -> str:
-    """An id that sorts by time: `20260215-143200-4f9cab12cd`."""
+    """Return an id that sorts by time: `20260215-143200-4f9cab12cd`."""
     now = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     return f"{stamp}-{int(now % 1 * 65536):04x}{urandom(3).hex()}"
 
 
 class Run:
-    """The run in progress, as the agent sees it: where it writes down what only it knows."""
+    """A run in progress: the agent adds messages, decisions, states and steps to it."""
 
     def __init__(self, run_id: str, session: RunSession, run_input: Json = None) -> None:
         self.id = run_id
@@ -67,35 +67,35 @@ class Run:
         """The agent's answer; set it before the run ends."""
 
     def message(self, role: str, content: Json) -> None:
-        """Write down something said."""
+        """Record a message."""
         _refuse_other("run.message", role, str, 'run.message("user", question)')
         self.session.keep(Message, role=sayable(role), content_json=raw(content))
 
     def decide(self, decision: Json) -> None:
-        """Write down what the agent chose to do next."""
+        """Record what the agent decided to do next."""
         self.session.keep(Decision, content_json=raw(decision))
 
     def note(self, name: str, content: Json = None) -> None:
-        """Write down anything else."""
+        """Record anything else under a name."""
         _refuse_other("run.note", name, str, 'run.note("cache", {"hit": True})')
         self.session.keep(Note, name=sayable(name), content_json=raw(content))
 
     def error(self, error: BaseException) -> None:
-        """Write down an error that the agent caught itself."""
+        """Record an error that the agent handled."""
         _refuse_other("run.error", error, BaseException, "run.error(error), in the `except` that caught it")
         self.session.keep(ErrorEvent, error=describe(error))
 
     def checkpoint(self, state: Json) -> Json:
-        """Keep the agent's state as it is now, and give back the one to go on with (a fork may change it).
+        """Record the agent's state, and return the state to continue with: a fork may change it.
 
-        Which states are kept is said by `record(checkpoint_every=…, checkpoint_on_change=…)`.
+        `record(checkpoint_every=…, checkpoint_on_change=…)` decides which states are stored.
         """
         return self.session.checkpoint(state)
 
     def step(self, name: str | None = None, *, state: Json = None) -> Step:
-        """A stretch of the agent's own loop: `with run.step("plan", state=state):`; unnamed steps count up.
+        """Mark a step of the agent's loop: `with run.step("plan", state=state):`. Steps without a name are numbered.
 
-        `state` is the state it begins with, kept where it is not the one the step before ended with.
+        `state` is the state that the step begins with, stored if it differs from the end of the step before.
         """
         if name is not None:
             _refuse_other("run.step", name, str, 'with run.step("plan", state=state) as step:')
@@ -103,13 +103,13 @@ class Run:
 
 
 def _refuse_other(call: str, value: object, kind: type, example: str) -> None:
-    """Refuse a value that is not of this kind. By hand: agents write down things all the time."""
+    """Raise for a value of another type. Faster than `checked`, as agents call this often."""
     if not isinstance(value, kind):
         raise wrong_argument(call, value, example)
 
 
 class Step:
-    """One step of a run; calls made inside belong to it."""
+    """A step of a run. Calls made inside belong to it."""
 
     def __init__(self, run: Run, name: str, state: Json = None) -> None:
         self.run = run
@@ -120,7 +120,7 @@ class Step:
         if self.state is not None:
             self.run.session.begin_step(self.state)
         here = current() or self.run.session.root
-        # The step is no part of the path: marking steps later must not make a tape look moved.
+        # Keep the step out of the path, so that adding steps to an agent later does not make its calls look moved.
         scope = Scope(here.session, here.path, self.id, here.parent, outermost=here.outermost)
         scope.share_numbering(here)
         self._token = enter(scope)
@@ -130,11 +130,11 @@ class Step:
         leave(self._token)
 
     def decide(self, decision: Json) -> None:
-        """Write down what the agent chose in this step."""
+        """Record what the agent decided in this step."""
         self.run.decide(decision)
 
     def done(self, state: Json) -> Json:
-        """Keep the state this step leads to, and give back the one to go on with (a fork may change it)."""
+        """Record the state that the step leads to, and return the state to continue with: a fork may change it."""
         return self.run.checkpoint(state)
 
 
@@ -207,7 +207,7 @@ def record(
 
 
 def _is_left_behind(scope: Scope) -> bool:
-    """True where a run has ended, or is that of another process, which has started this one."""
+    """Return whether the scope's run has ended, or belongs to the parent process."""
     if scope.session.gives_way:
         return True
     handler = scope.session.handler
@@ -215,7 +215,7 @@ def _is_left_behind(scope: Scope) -> bool:
 
 
 class _InProgress(NamedTuple):
-    """The facts of a run that the processes it starts need."""
+    """What the processes that a run starts need to know about it."""
 
     header: RunHeader
     store: SQLiteStore
@@ -244,7 +244,7 @@ class RunRecorder:
         with ExitStack() as stack:
             if scope is None or _is_left_behind(scope):
                 self._begin(stack)
-            else:  # inside a run that is recorded or replayed already: this is a part of that one
+            else:  # inside another run that is recorded or replayed, of which this becomes a part
                 self._run = Run("", scope.session, self._header.input)
                 if scope is scope.session.root and scope.session.begins_with_run:
                     scope.session.resalt("")
@@ -269,17 +269,17 @@ class RunRecorder:
                 self._warn_of_unrecorded()
 
     def _warn_of_unrecorded(self) -> None:
-        """Say what the run did that is not in its recording, and that a replay cannot serve."""
+        """Warn about what the run did that is not recorded, and that a replay therefore cannot serve."""
         session, store = self._run.session, self._opened
         if store is None or session.unrecorded is None:
             return
         found = session.unrecorded.everything()
         if session.has_started_processes:
             found = []
-            with suppress(RunNotFound):  # one that is not kept is deleted by now
+            with suppress(RunNotFound):  # sampling may already have deleted the run
                 found = all_unrecorded(store.load(self._header.id).events)
         notes = [Note(seq=seq, name=UNRECORDED, content_json=thing.content) for seq, thing in enumerate(found)]
-        if notes:  # told without what is secret or personal, as the store would write it
+        if notes:  # redacted for display, like in the store
             cleaned = store.cleaned(TraceRun.of(RunHeader(id=""), tuple(notes)))
             for line in unrecorded_lines(all_unrecorded(cleaned.events)):
                 warn_user(line)
@@ -298,6 +298,7 @@ class RunRecorder:
             sampling=self._header.sampling,
             cleaning=self._writer.cleaning,
         )
+        # Frame 2 is the caller of `__enter__`, which contains the `with` statement.
         session.entry = self._entry or entry_at(sys._getframe(2))
         session.hold_ups = self._recorder.hold_ups
         self._recorder.number_by(session.numbers)
@@ -317,7 +318,7 @@ class RunRecorder:
         stack.enter_context(self._run.session.active())
 
     def _open(self, stack: ExitStack) -> Store | None:
-        """Open the store; None where there is no room for one, since the agent runs all the same."""
+        """Open the store; return None if the disk is full, because the agent must run anyway."""
         try:
             return stack.enter_context(open_store(self._store, durability=self._durability, redact=self._redact))
         except StoreFull as error:
@@ -365,13 +366,13 @@ class RunRecorder:
         return ended
 
     def _drawn(self) -> Chance:
-        """Return the chance that a replay has to hold: none if nothing was drawn."""
+        """Return the randomness that a replay has to reproduce."""
         recorder = self._recorder
         known = replace(
             self._header.chance, held_up_s=recorder.hold_ups.held_up_s, after_calls_s=recorder.after_calls_s
         )
         if self._chance is None:
-            return replace(known, not_held=("random",))  # another run has it
+            return replace(known, not_held=("random",))  # another run controls `random`
         if not self._chance.has_drawn() and not self._run.session.has_started_processes:
             known = replace(known, seed="")
         not_held = sorted(self._chance.not_held)
@@ -379,11 +380,11 @@ class RunRecorder:
             not_held.append(SETS)
         drawn = replace(known, not_held=tuple(not_held))
         if drawn == NO_CHANCE:
-            return NO_CHANCE  # the very one, which is not written
+            return NO_CHANCE  # this very object is omitted when encoding
         return drawn
 
     def __call__(self, fn: F) -> F:
-        """Decorate an agent function: each call of it is a run."""
+        """Decorate an agent function, so that each call of it is a run."""
         from replaykit.handlers.recording.agents import AGENTS  # noqa: PLC0415 (a `with` block has no agent to look up)
 
         signature = inspect.signature(fn)
@@ -418,7 +419,7 @@ class RunRecorder:
 
 
 def _input_of(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Json:
-    """The agent's input: its only argument, or all of them by name."""
+    """Return the agent's input: its only argument, or all of them by name."""
     bound = signature.bind(*args, **kwargs)
     named = {key: value for key, value in bound.arguments.items() if key not in ("self", "cls")}
     if len(named) == 1:

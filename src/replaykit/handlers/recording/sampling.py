@@ -1,4 +1,4 @@
-"""Sampling: a share of the successful runs is kept, chosen by their ids. All other runs are always kept."""
+"""Sampling: keep a share of the successful runs, chosen by id. All other runs are always kept."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from replaykit.errors import UsageError
 from replaykit.model.run import RunHeader, RunStatus
 
 VARIABLE = "REPLAYKIT_SAMPLE"
-"""The environment variable that says the share where the call does not."""
+"""The environment variable with the default share."""
 KEEP = "keep"
-"""A run with this tag is kept in any case."""
+"""A run with this tag is always kept."""
 
 
 def share_of(sample: float | None) -> float:
-    """The share that is asked for, here or in the environment; a UsageError when there is no such share."""
+    """Return the share from the argument or the environment, or raise `UsageError` for an invalid one."""
     name, value = ("sample", sample) if sample is not None else (VARIABLE, os.environ.get(VARIABLE) or 1.0)
     try:
         share = float(value)
     except (TypeError, ValueError):
         share = -1.0
-    if isinstance(value, bool) or not 0 <= share <= 1:  # true for NaN as well
+    if isinstance(value, bool) or not 0 <= share <= 1:  # also true for NaN
         raise UsageError(f"{name}={value!r}: a share of successful runs is a number from 0 (none) to 1 (all)")
     return share
 
 
 def is_kept(run: RunHeader, share: float) -> bool:
-    """Return whether a run that has ended stays. The same id gives the same answer everywhere."""
+    """Return whether to keep a finished run. The same id gives the same answer everywhere."""
     if run.status is not RunStatus.SUCCESS or KEEP in run.tags:
         return True
+    # A hash of the id instead of a random number, so that all processes of a run agree.
     drawn = int.from_bytes(blake2b(run.id.encode(), digest_size=8).digest(), "big")
     return drawn < share * 2**64

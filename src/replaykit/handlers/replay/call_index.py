@@ -1,4 +1,4 @@
-"""Call index: recorded calls by what they are found by. A lookup costs the same however many calls are recorded."""
+"""Call index: find recorded calls by key, at a cost that does not depend on their number."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ NONE = -1
 
 
 class CallIndex:
-    """Recorded calls in their order, by a key; those that are taken are passed over once.
+    """Recorded calls by key, in order. Used calls are skipped, each only once.
 
-    A key holds one number, that of its first call, and each call that of the next with the same key. A list for each
-    key would take 70 MB more with 100,000 calls that all differ.
+    The index is a linked list: a key maps to its first call, and each call to the next with the same key. A list per
+    key would take 70 MB more for 100,000 different calls.
     """
 
     def __init__(self, keys: Sequence[Hashable], used: bytearray) -> None:
-        """`keys`: those of the recorded calls; None for a call that is not to be found. `used`: which are taken."""
+        """`keys` has one key per recorded call, or None if it must not be found.
+
+        `used` marks the calls already used.
+        """
         self.heads: dict[Hashable, int] = {}
-        """The first call of each key that is not known to be taken."""
+        """The first call of each key that may be unused."""
+        # An array of machine integers takes a fraction of the memory of a list.
         self.after = array("l", [NONE]) * len(keys)
-        """Of each call, the next with the same key."""
+        """For each call, the next with the same key."""
         self._used = used
+        # Backwards, so that each head ends up at the first call of its key.
         for index in range(len(keys) - 1, -1, -1):
             key = keys[index]
             if key is not None:
@@ -29,7 +34,7 @@ class CallIndex:
                 self.heads[key] = index
 
     def first(self, key: Hashable) -> int | None:
-        """Return the first call of this key that is not taken."""
+        """Return the first unused call with this key."""
         index = self.heads.get(key, NONE)
         if index == NONE:
             return None
@@ -41,11 +46,11 @@ class CallIndex:
         return index
 
     def is_only(self, index: int) -> bool:
-        """True when no later call of the same key is left."""
+        """Return whether no later call has the same key."""
         return self.after[index] == NONE
 
     def free(self, key: Hashable) -> Iterator[int]:
-        """Yield the calls of this key that are not taken."""
+        """Yield the unused calls with this key."""
         index = self.first(key)
         while index is not None and index != NONE:
             yield index
@@ -54,7 +59,7 @@ class CallIndex:
             index = following
 
     def _free_from(self, index: int) -> int:
-        """Return the first call that is not taken, of this one and those after it."""
+        """Return the first unused call, starting at this one."""
         used, after = self._used, self.after
         while index != NONE and used[index]:
             index = after[index]

@@ -1,8 +1,8 @@
-"""Turns: tools that ran side by side end in the order they ended in when they were recorded.
+"""Completion order: make parallel tools end in the order in which they ended when recorded.
 
-A served call takes no time, so of those that run side by side the first to begin would always be the first to end. Who
-collects results as they come would then see another order than was recorded. So a call waits a moment for the one that
-ended before it while it was under way; for a moment only, since a candidate need not make that one at all.
+A served call takes no time, so of several parallel ones the first to begin would always be the first to end, and code
+that collects results as they complete would see another order than recorded. A call therefore waits for the one that
+ended before it, but only briefly, because a candidate need not make that one at all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from replaykit.seam.scope import CallAnswer, Order, PendingCall
 from replaykit.seam.through import later
 
 _PATIENCE_S = 0.05
-_ROUNDS = 100  # of the event loop
-_HEAD_START_S = 0.001  # for a thread that has just ended to get its result to whoever waits for it
+_ROUNDS = 100  # iterations of the event loop
+_HEAD_START_S = 0.001  # lets a thread that has just ended deliver its result
 
 
 class Turns(Order):
@@ -36,13 +36,14 @@ class Turns(Order):
         with self._changed:
             other = self._before.get(answer.seq)
             if other is not None and other not in self._ended:
+                # Bounded, because an edited candidate may never make the other call.
                 self._changed.wait_for(lambda: other in self._ended, _PATIENCE_S)
                 time.sleep(_HEAD_START_S)
             self._ended.add(answer.seq)
             self._changed.notify_all()
 
     async def wait_awhile(self, call: PendingCall, answer: CallAnswer) -> None:
-        """`wait`, for a call that is awaited."""
+        """Do the same as `wait` for an awaited call."""
         if not isinstance(answer, Call):
             return
         other = self._before.get(answer.seq)
@@ -56,7 +57,7 @@ class Turns(Order):
 
 
 def turns_of(calls: Iterable[Call]) -> Turns | None:
-    """The turns that a tape's tools took; None where none ran while another was under way."""
+    """Return the completion order of a tape's tools; None if none ran in parallel."""
     known = list(calls)
     before = {call.seq: call.after for call in known if call.after is not None} or ended_before(known)
     if before:

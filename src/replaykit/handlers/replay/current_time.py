@@ -1,8 +1,8 @@
-"""The current time inside of arguments: compared as "now" on both sides.
+"""The current time in arguments, compared as "now" on both sides.
 
-A text or a number that *is* the current time, in one of the common forms, differs in every execution. Where nothing on
-a tape fits a call exactly, such moments are taken out on both sides: on the tape those between the start of the
-recorded run and the begin of the recorded call, in the candidate's call those between its own start and now.
+A text or number that *is* the current time, in a common format, differs in every execution. If no call on a tape
+matches exactly, such moments are masked on both sides: on the tape, those between the start of the recorded run and the
+begin of the call; in the candidate's call, those between its own start and now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replaykit.handlers.replay.call_index import CallIndex
 from replaykit.model.events import Call
 
 NOW = b"<now>"
-_SECOND_S = 1.0  # forms without fractions say the second that has begun
+_SECOND_S = 1.0  # formats without fractions round down to the second
 _FORMS = re.compile(
     rb"(?P<iso>(?<!\d)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?(?!\d))"
     rb"|(?P<clock>(?<![\d:])\d\d:\d\d:\d\d(?:\.\d{1,9})?(?![\d:]))"
@@ -30,7 +30,7 @@ _PER_SECOND = {"epoch": 1, "epoch_ms": 1_000, "epoch_us": 1_000_000, "epoch_ns":
 
 
 def without_moments(text: bytes, start: float, end: float) -> bytes:
-    """Return the text with every moment between two others, in seconds since the epoch, replaced by `NOW`."""
+    """Replace every moment between two others, in seconds since the epoch, with `NOW`."""
 
     def replaced(found: re.Match[bytes]) -> bytes:
         is_now = any(start - _SECOND_S <= moment <= end + _SECOND_S for moment in _moments(found, start))
@@ -42,7 +42,7 @@ def without_moments(text: bytes, start: float, end: float) -> bytes:
 
 
 def _moments(found: re.Match[bytes], start: float) -> list[float]:
-    """Return what a text in one of the forms may mean: without a zone, the time here or that of UTC."""
+    """Return the possible meanings of a matched text. Without a zone, it may be local time or UTC."""
     text = found[0].decode()
     if found.lastgroup in _PER_SECOND:
         return [float(text) / _PER_SECOND[found.lastgroup]]
@@ -64,7 +64,7 @@ def _without_zone(moment: dt.datetime) -> list[float]:
 
 
 class NowIndex:
-    """The calls of a tape that hold the time at which they were made, without it."""
+    """The calls of a tape that contain the time at which they were made, indexed without it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The replaying handler: serves a tape, keeps the rules on misses, and writes down what the candidate did."""
+"""The replaying handler: serves a tape, applies the rules for misses, and records what the candidate does."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ from replaykit.seam.results import OPAQUE
 from replaykit.seam.scope import MODEL, TOOL, CallAnswer, Handler, Outcome, PendingCall, RunSession, Scope, wall_time
 
 REKEYED, AMBIGUOUS = "rekeyed", "ambiguous"
-"""Deviations where placeholders of another key were compared by their kind: one recorded call fits, or several do."""
+"""Deviations for placeholders of another key, compared by kind: one recorded call fits, or several do."""
+# The deviation of a served call whose tool, when recorded, changed its arguments or other objects.
 _MUTATED = "mutated"
-"""The deviation of a served call whose tool changed its arguments, or more, when it was recorded."""
 RUN_LOG = "run_log"
-"""The format of runs that were recorded here."""
+"""The format of runs that ReplayKit recorded."""
 OUTSIDE = "outside"
-"""The deviation of a call that nobody could attribute to the run, or of a process that could not be followed."""
+"""The deviation of a call that belongs to no run, or of a process that could not be followed."""
+# Deviations of calls that were not recorded at this place.
 _ASTRAY = frozenset({"missing", "moved", "repeated"})
-"""Deviations of a call that was not recorded where it is made."""
 PlainCall: TypeAlias = tuple[int, float, str | None, int | None, int]
-"""Number, time, step and parent of a call, and which recorded one it was given."""
-_COMPARED = 50  # recorded calls, to tell whether chance explains a miss
+"""A call's number, time, step and parent, and the index of the recorded call that answered it."""
+_COMPARED = 50  # number of recorded calls checked for whether randomness explains a miss
 _RECORDED, _LIVE, _BLOCKED = ToolMode.RECORDED, ToolMode.LIVE, ToolMode.BLOCKED
-"""Asked for every call: Python 3.11 is slow to find a member of an enum."""
+"""Looked up for every call, and enum member access is slow in Python 3.11."""
 
 
 class Replayer:
-    """Behind the seam: recorded outcomes are served; what happens instead is kept as events and deviations."""
+    """The handler of a replay: serves recorded outcomes, and keeps what happens as events and deviations."""
 
     def __init__(
         self,
@@ -84,14 +84,14 @@ class Replayer:
         self._default = self._tools.get("*", ToolMode.RECORDED)
         self._models = models
         self._serves_all = models is _RECORDED and all(mode is _RECORDED for mode in self._tools.values())
-        """True when no call is done live or blocked."""
+        """True if no call is live or blocked."""
         self._lock = threading.Lock()
         self._count = 0
         self._notes: list[AnyEvent] = []
         self._logged_calls: list[tuple[PendingCall | AnyEvent, CallAnswer, float]] = []
-        """The calls of the candidate, how they were answered, and how long that took; see `_log`."""
+        """The candidate's calls with their answers and durations; see `_log`."""
         self._plain_calls: list[PlainCall] = []
-        """Those that differ from the recorded call in their place alone; see `_log_plain`."""
+        """Calls that differ from the recorded ones only in their number, time and place; see `_log_plain`."""
         self._tree: ProcessTree | None = None
         self._gathered: tuple[AnyEvent, ...] | None = None
         self._numbers: dict[int, int] = {}
@@ -108,26 +108,26 @@ class Replayer:
             changed_files=tape.changed_files,
             source_format=tape.source_format,
         )
-        """The world of the processes that the candidate starts."""
+        """The world for processes that the candidate starts."""
         self.is_alone = False
-        """True in a process that is there for the candidate alone: whoever started it has shut it in."""
+        """True in a process that exists only for the candidate, and whose parent isolates it."""
         self.isolation = Isolation(level=IsolationLevel.PROCESS)
-        """The isolation of the candidate and of the processes that it started, known when it has ended."""
+        """The isolation of the candidate and its processes, known after they have ended."""
         self.tell: Callable[[str], None] | None = None
-        """In a forked child: notes a connection that was stopped, where the parent finds it."""
+        """In a forked child, reports a stopped connection to the parent."""
         self._began_at = time.time()
         self.order: RecordedOrder | None = None
 
     def serve(self, call: PendingCall) -> CallAnswer | None:
-        """The recorded outcome; None where the rules let the call happen; Divergence where they stop it."""
+        """Return the recorded outcome, or None if the rules let the call happen; raise `Divergence` if they stop it."""
         if self._serves_all and not call.path and call.injected is None:
-            # Nearly all calls of most replays are answered here. It saves a tenth of what a replayed call costs in all.
+            # A fast path for nearly all calls of most replays, which saves a tenth of the cost of a replayed call.
             with self._lock:
                 plain = self.matcher.take_plain(call)
                 if plain is not None:
                     self._count += 1
                     return self._log_plain(call, self.matcher.calls[plain], plain)
-        order = self.order if call.path else None  # of tasks and threads alone nobody knows who is first
+        order = self.order if call.path else None  # calls outside of tasks and threads have a known order
         if order is not None and order.is_late(call) and not self.matcher.has_left(call):
             order.hold(call)
         with self._lock:
@@ -173,14 +173,14 @@ class Replayer:
             order.number(call)
             return self._give(call, recorded, recorded.duration_s)
 
-    # A way around `through` and `serve` for most calls of most replays: without a `PendingCall` and a `_Live` of its
-    # own a call takes a tenth less (3.7 µs instead of 4.2 with a result of 1 KB, which takes 2 µs to read). It is for a
-    # call that the agent makes itself, outside of tasks and threads, and that was answered in full, in this very place,
-    # without changing anything; and nothing can happen before it ends. All of this is asked before anything is changed:
-    # a call that is not answered here goes the other way as if it had never been here, and one that is answered leaves
-    # behind what it would have left behind there.
+    # A way around `through` and `serve` for most calls of most replays. Without a `PendingCall` and a `_Live`, a call
+    # takes a tenth less (3.7 µs instead of 4.2 with a result of 1 KB, which takes 2 µs to read). It applies to calls
+    # that the agent makes itself, outside of tasks and threads, whose recorded answer is complete, in this very place,
+    # and without changes to report, and which nothing can precede. All conditions are checked before anything is
+    # changed, so a call that does not qualify takes the usual way unaffected, and one that does leaves the same traces
+    # as there.
     def answer_at_once(self, scope: Scope, name: str, arguments: bytes) -> Call | None:
-        """Return the recorded answer to a call of a tool at the root, if nothing has to be said or waited for."""
+        """Return the recorded answer to a tool call at the root if there is nothing to report or wait for."""
         if not self._serves_all or len(arguments) >= LONG_BYTES:
             return None
         order, place = self.order, ("", TOOL, name, arguments)
@@ -200,12 +200,12 @@ class Replayer:
         return answer
 
     def settle(self, call: PendingCall, outcome: Outcome, duration_s: float) -> None:
-        """A call that was let through has ended."""
+        """Log the outcome of a live call."""
         with self._lock:
             self._log(call, outcome, duration_s)
 
     def keep(self, event: AnyEvent) -> None:
-        """Something happened that is not a call."""
+        """Keep an event that is not a call."""
         with self._lock:
             if isinstance(event, Note) and event.name == DEVIATION:
                 self.deviations.append(msgspec.convert(event.content, Deviation))
@@ -213,11 +213,11 @@ class Replayer:
                 self._notes.append(event)
 
     def amend(self, step: str | None, state: Json) -> Json:
-        """The state as it is."""
+        """Return the state unchanged."""
         return state
 
     def events(self) -> list[AnyEvent]:
-        """Return what the candidate did, as events in the order it began them."""
+        """Return what the candidate did, as events in the order they began."""
         if self._gathered is not None:
             return list(self._gathered)
         with self._lock:
@@ -231,31 +231,31 @@ class Replayer:
         return events
 
     def served(self) -> dict[int, Call]:
-        """The recorded call behind each call that was answered from the tape, by the number of the latter."""
+        """Return the recorded call that answered each served call, by the latter's number."""
         with self._lock:
             logged_calls = chain(self._logged_calls, self._in_full())
             served = {call.seq: answer for call, answer, _ in logged_calls if isinstance(answer, Call)}
         return {self._numbers.get(number, number): answer for number, answer in served.items()}
 
     def was_served(self, tool: str) -> bool:
-        """True when a call of this tool was answered from the tape already."""
+        """Return whether a call of this tool has been served."""
         used = self.matcher.used
         return any(used[index] for index, call in enumerate(self.matcher.calls) if call.name == tool)
 
     def share(self, shared: Callable[[Matcher], Matcher]) -> None:
-        """Share the tape with other processes from here on."""
+        """Share the tape with other processes from now on."""
         with self._lock:
             self.matcher = shared(self.matcher)
 
     def gathered(self, numbers: dict[int, int], events: tuple[AnyEvent, ...], deviations: Iterable[Deviation]) -> None:
-        """Take in what other processes did: all events, the new numbers of the own ones, and what was off the tape."""
-        self.matcher.unused()  # notes what the others have taken
+        """Add what other processes did: all events, the new numbers of this process's events, and the deviations."""
+        self.matcher.unused()  # marks what the others have used
         with self._lock:
             self._numbers, self._gathered = numbers, events
             self.deviations.extend(deviations)
 
     def all_deviations(self) -> list[Deviation]:
-        """Return what happened off the tape, and what of the tape did not happen."""
+        """Return all deviations, including recorded calls that were not made."""
         calls = [self.matcher.calls[index] for index in self.matcher.unused()]
         names = [call.name or "a model" for call in calls if self._mode(call.kind, call.name) is ToolMode.RECORDED]
         unused = [Deviation(kind="unused", name=name, text=f"`{name}` was not called") for name in names]
@@ -267,12 +267,12 @@ class Replayer:
     def at_work(
         self, front: Handler | None = None, *, alone: bool = False, keeps_time: bool = True
     ) -> Iterator[RunSession]:
-        """Calls made inside are served here, and nothing else reaches the network. `front` is asked before.
+        """Serve the calls made inside, and block all other network access. `front` is asked first.
 
-        `alone`: the process is there for this only, so that none of its other threads may reach the network either.
-        `keeps_time`: time is that of the recording, for the whole process.
+        With `alone`, the process exists only for this replay, so its other threads are blocked as well. With
+        `keeps_time`, the whole process runs on the recorded time.
         """
-        from replaykit.seam.guard import Guard  # noqa: PLC0415 (brings in sockets)
+        from replaykit.seam.guard import Guard  # noqa: PLC0415 (imports sockets)
         from replaykit.seam.own_servers import ServersHere  # noqa: PLC0415
 
         self.is_alone = alone
@@ -293,10 +293,10 @@ class Replayer:
                     stack.enter_context(order.at_work(self.tape.started_at if self.tape.holds_date else 0.0))
                 else:
                     session.order = turns_of(self.tape.calls)
-                if front is None and session.order is self.order:  # turns are waited for
+                if front is None and session.order is self.order:  # calls with a completion order must wait for it
                     session.answer_at_once = self.answer_at_once
                 stack.enter_context(watching_leftovers(session, self.world.changed_files, self.was_served))
-                self._began_at = time.time()  # as the candidate sees it: the date may be held
+                self._began_at = time.time()  # the candidate's time, since the date may be frozen
                 stack.enter_context(session.active())
                 if keeps_time:
                     stack.callback(end_run, session, self.order)
@@ -305,19 +305,19 @@ class Replayer:
             self.end_tree()
 
     def tree_for(self, session: RunSession) -> ProcessTree:
-        """The processes that this session of the replay starts: one tree for all of its sessions."""
+        """Return the process tree of the replay, shared by all of its sessions."""
         if self._tree is None:
             self._tree = replayed_tree(self)
         self._tree.session = session
         return self._tree
 
     def end_tree(self) -> None:
-        """Gather what the processes of the candidate did."""
+        """Collect what the candidate's processes did."""
         if self._tree is not None:
             self._tree.close()
 
     def stopped(self, text: str) -> None:
-        """A connection was stopped that no call accounts for."""
+        """Note a stopped connection that belongs to no call."""
         if self.tell is not None:
             self.tell(text)
             return
@@ -325,7 +325,7 @@ class Replayer:
             self.deviations.append(Deviation(kind="network", text=text))
 
     def outside(self, what: str, caller: str) -> Divergence:
-        """Note a call that belongs to no run, and give the error that stops it."""
+        """Note a call that belongs to no run, and return the error that stops it."""
         text = f"`{what}` was called outside of the run, by {caller}"
         with self._lock:
             self.deviations.append(Deviation(kind=OUTSIDE, text=text, name=what))
@@ -337,7 +337,10 @@ class Replayer:
         return self._tools.get(name, self._default)
 
     def asks_machine_anew(self, call: PendingCall) -> bool:
-        """True for the time or chance where the tape holds none: sessions, for one, do not write them down."""
+        """Return whether a call for time or randomness is missing from the tape altogether.
+
+        Sessions, for example, omit them.
+        """
         if call.name not in MACHINE or self.rules.mode is MatchMode.STRICT:
             return False
         return call.name not in self._recorded_names
@@ -348,7 +351,7 @@ class Replayer:
         return frozenset(call.name for call in self.tape.calls)
 
     def _by_kind(self, call: PendingCall, index: int) -> tuple[int, str] | None:
-        """The recorded call that can be meant where the recording was redacted with another key."""
+        """Find the only possible recorded call if the recording was redacted with another key."""
         found = self.matcher.take_by_kind(call)
         if found is None:
             return None
@@ -359,6 +362,7 @@ class Replayer:
     def _miss(self, call: PendingCall, index: int) -> CallAnswer | None:
         if self.asks_machine_anew(call):
             return None
+        # An SDK's automatic retry of a request that was recorded with an error gets the same error again.
         if call.kind == MODEL and is_repeated_by_client(call):
             last = self.matcher.last_outcome(call)
             if last is not None and self.matcher.calls[last].error is not None:
@@ -375,7 +379,7 @@ class Replayer:
         elif policy is OnMiss.FAULT and self.rules.fault is not None:
             fault = self.rules.fault
             self._note("fault", call, index, f"`{call.name}` is not on the tape and was answered with {fault.type}")
-            # The error that a case names: a builtin, or a class that the tool's own module can name.
+            # The error that the case names: a builtin, or a class that the tool's own module can name.
             args_json = raw((fault.message,) if fault.message else ())
             error_info = ErrorInfo(type=fault.type, message=fault.message, args_json=args_json)
             return self._log(call, Outcome(error=error_info), 0.0)
@@ -389,19 +393,19 @@ class Replayer:
         raise self._stop("missing", error, call, index)
 
     def _cannot_know_models(self) -> bool:
-        """True when the trace leaves out what models were asked: then no call of one can be told from another."""
+        """Return whether the trace lacks the requests of its model calls, so that they cannot be told apart."""
         if self.matcher.unknown_models():
             return True
         is_imported = self.world.source_format not in ("", RUN_LOG)
         return is_imported and not any(isinstance(call, LlmCall) for call in self.tape.calls)
 
     def _may_be_live(self, call: PendingCall) -> bool:
-        """True for a call whose name is on the list, or that a word of the list for many stands for."""
+        """Return whether a live call is allowed by name or by a wildcard."""
         names = self.rules.live
         return call.name in names or ANYTHING in names or (call.kind == MODEL and MODELS in names)
 
     def _by_chance(self, call: PendingCall) -> str:
-        """Return why the call may differ from a recorded one by chance alone, if it may."""
+        """Return why randomness alone may explain the difference from a recorded call; empty if it cannot."""
         now = orjson.loads(call.arguments)
         for index in islice(self.matcher.free_of_name(call), _COMPARED):
             if reason := by_chance(self.matcher.calls[index], now, not_held=self.world.not_held):
@@ -409,11 +413,11 @@ class Replayer:
         return ""
 
     def _as_sent(self, call: PendingCall, position: int, index: int) -> Call:
-        """The recorded call as the API that the candidate speaks sends it, where it was a model's."""
+        """Return the recorded call, for a model converted to the API that the candidate uses."""
         recorded = self.matcher.calls[position]
         if call.request is None or not isinstance(recorded, LlmCall):
             return recorded
-        from replaykit.seam.http.rewriting import on_the_wire  # noqa: PLC0415 (most calls are a tool's)
+        from replaykit.seam.http.rewriting import on_the_wire  # noqa: PLC0415 (most calls are tool calls)
 
         try:
             asked_again = recorded.error is not None and self.matcher.is_asked_again(position)
@@ -423,15 +427,15 @@ class Replayer:
             raise self._stop("unanswerable", error, call, index) from None
 
     def _give(self, call: PendingCall, answer: CallAnswer, duration_s: float) -> CallAnswer:
-        """A recorded answer, with the faults in it that are injected."""
+        """Log a recorded answer with its injected faults and return it."""
         if call.injected is None:
             return self._log(call, answer, duration_s)
         return self._log(call, call.injected.applied(answer), duration_s + call.injected.delay_s)
 
     def _log_plain(self, call: PendingCall, answer: Call, index: int) -> CallAnswer:
-        """`_log`, for a call that is the recorded one but for its place.
+        """Log a call that differs from the recorded one only in its place.
 
-        Numbers and names take a third of the memory of the calls, and no garbage collection goes through them.
+        Numbers and names take a third of the memory of the calls, and the garbage collector does not traverse them.
         """
         if len(call.arguments) >= LONG_BYTES:
             return self._log(call, answer, answer.duration_s)
@@ -439,7 +443,7 @@ class Replayer:
         return answer
 
     def _in_full(self) -> Iterator[tuple[PendingCall, Call, float]]:
-        """Yield the plain calls as they were made."""
+        """Yield the plain calls as complete calls."""
         matcher = self.matcher
         for number, at, step, parent, index in self._plain_calls:
             answer, arguments = matcher.calls[index], matcher.compared_text(index)
@@ -466,7 +470,7 @@ class Replayer:
         return error
 
     def _note_uncompared(self, call: PendingCall, index: int) -> None:
-        """Say that the call was found although an argument of it cannot be compared: it may be another one."""
+        """Note that a call matched although one of its arguments cannot be compared, so it may be a different one."""
         compared = orjson.loads(self.matcher.key(call.name, call.key))
         types = opaque_types(compared)
         if types:
@@ -491,9 +495,10 @@ class Replayer:
 
 
 def _sharing_arguments(call: PendingCall, answer: Call, duration_s: float) -> AnyEvent:
-    """Return the event of a call with long arguments, which are those of the recorded call where both say the same.
+    """Return the event of a call with long arguments, sharing the recorded call's if they are equal.
 
-    Its own are not held then. With 400 calls over 400 messages that is 80 MB less, and a fifth of the replay's time.
+    The candidate's own copy can then be freed. With 400 calls over 400 messages, that saves 80 MB and a fifth of the
+    time.
     """
     recorded, event = answer.request_json, event_of(call, answer, duration_s)
     is_same = len(recorded) == len(call.arguments) and call.arguments.startswith(recorded)
@@ -513,7 +518,7 @@ def _as_event(call: PendingCall | AnyEvent, answer: CallAnswer, duration_s: floa
 def replaying(
     tape: Tape | TraceRun, rules: MatchRules | None = None, *, tools: Mapping[str, ToolMode] | None = None
 ) -> Iterator[Replayer]:
-    """Calls made inside are served from the tape, or that of the run; the replayer tells afterwards what happened.
+    """Serve the calls inside the block from a tape or a run; the replayer reports what happened.
 
     `rules` and `tools` are your own word: what they let happen for real, happens. A case from somebody else is for
     `rk.replay`, which does nothing for real that you have not named.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_pending(call: Call) -> PendingCall:
-    """Return a recorded call as one that is made again, to look it up on a tape."""
+    """Convert a recorded call to a pending one, to look it up on a tape."""
     arguments = bytes(call.request_json)
     return PendingCall(
         call.kind,
@@ -30,11 +30,11 @@ def as_pending(call: Call) -> PendingCall:
 
 
 def key_of(call: Call) -> bytes:
-    """Its arguments; of a model call over the wire, what they ask for."""
+    """Return the arguments of a call or, for a model call over HTTP, the key of its request."""
     arguments = bytes(call.request_json)
     if call.wire is None:
         return arguments
-    from replaykit.wire.request_keys import match_key  # noqa: PLC0415 (most tapes hold nothing that went over the wire)
+    from replaykit.wire.request_keys import match_key  # noqa: PLC0415 (most tapes hold no HTTP calls)
     from replaykit.wire.routes import api_of  # noqa: PLC0415
 
     api = api_of(call.wire.method, call.wire.url)
@@ -44,9 +44,9 @@ def key_of(call: Call) -> bytes:
 
 
 def _request_of(call: Call) -> HttpRequest | None:
-    """The request of a call that went over HTTP, as far as a log tells of it."""
+    """Return the request of an HTTP call, as far as the log contains it."""
     if call.wire is None:
         return None
-    from replaykit.seam.http.request import HttpRequest  # noqa: PLC0415 (most calls did not)
+    from replaykit.seam.http.request import HttpRequest  # noqa: PLC0415 (most calls are not HTTP)
 
     return HttpRequest(method=call.wire.method, url=call.wire.url)

@@ -1,4 +1,4 @@
-"""A miss, explained: which call, the nearest recorded one, and what differs."""
+"""Explain a miss: which call, the nearest recorded one, and the differences."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from replaykit.model.values import Json
 from replaykit.redaction.keys import VARIABLE
 from replaykit.seam.scope import MODEL, PendingCall
 
-_CANDIDATES = 50  # how many recorded calls are compared to find the nearest
-_COMPARED_BYTES = 2_000_000  # no further one is compared after this much, which takes 20 ms
+_CANDIDATES = 50  # number of recorded calls compared to find the nearest
+_COMPARED_BYTES = 2_000_000  # comparison stops after this much, which takes 20 ms
 _ALL_SERVED = "  the same call was recorded, but every recording of it has been served"
 _PROMPT_HINT = (
     "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "
@@ -25,7 +25,7 @@ _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 
 
 def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Divergence:
-    """The error for a call that the tape does not answer; `index` counts the candidate's calls from 0."""
+    """Return the error for a call that the tape does not answer. `index` counts the candidate's calls from 0."""
     if index < len(tape):
         place = f"at call {index + 1} of {len(tape)}"
     else:
@@ -48,7 +48,7 @@ def explain(tape: Tape, matcher: Matcher, call: PendingCall, index: int) -> Dive
 
 
 def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]]:
-    """The nearest call of a model, and how what it was asked differs; no lines where that is no question of words."""
+    """Return the nearest model call and how its prompt differs; no lines if the prompt is not the problem."""
     if call.kind != MODEL:
         return None, []
     from replaykit.handlers.replay.prompts import prompt_difference  # noqa: PLC0415 (misses of models are rare)
@@ -64,7 +64,7 @@ def _prompt(matcher: Matcher, call: PendingCall) -> tuple[Call | None, list[str]
 
 
 def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
-    """The error for a call that the scenario forbids."""
+    """Return the error for a call that the scenario blocks."""
     return Divergence(
         f"{_whose(tape)}: the case blocks the {_WORDS[call.kind]} `{call.name}` (call {index + 1})\n"
         f"  now       {call_text(call.name, orjson.loads(call.arguments))}",
@@ -74,7 +74,7 @@ def blocked(tape: Tape, call: PendingCall, index: int) -> Divergence:
 
 
 def ambiguous(call: PendingCall, fitting: int, index: int) -> Divergence:
-    """The error for a call that several recorded ones may answer, redacted with another key as they are."""
+    """Return the error for a call that several recorded ones may answer because they were redacted with another key."""
     return Divergence(
         f"`{call.name}` (call {index + 1}) cannot be told from its like: the recording was redacted with another key, "
         f"and {fitting} recorded calls differ in redacted values alone\n"
@@ -85,7 +85,7 @@ def ambiguous(call: PendingCall, fitting: int, index: int) -> Divergence:
 
 
 def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unreplayable:
-    """The error for a call that is on the tape without an answer that could be given."""
+    """Return the error for a call whose recorded answer cannot be served."""
     hint = "Return plain data, a dataclass or a pydantic model from the tool, and record it again."
     if call.kind == MODEL:
         hint = advice_on_capture(source_format)
@@ -93,14 +93,14 @@ def unanswerable(call: PendingCall, why: str, source_format: str = "") -> Unrepl
 
 
 def advice_on_capture(source_format: str) -> str:
-    """Return what to turn on so that a trace holds what this one lacks."""
-    from replaykit.formats.core.replayability import capture_advice  # noqa: PLC0415 (nearly all replays do without importers)
+    """Return advice on how to capture a more complete trace."""
+    from replaykit.formats.core.replayability import capture_advice  # noqa: PLC0415 (few replays need importers)
 
     return capture_advice(source_format)
 
 
 def unasked(call: PendingCall, source_format: str) -> Unreplayable:
-    """The error for a call of a model, beside recorded ones of which the trace does not say what they were asked."""
+    """Return the error for a model call when the trace lacks the requests of its model calls."""
     return Unreplayable(
         f"`{call.name}` cannot be found on the tape: the trace does not hold the messages that its models were sent",
         hint=advice_on_capture(source_format),
@@ -108,7 +108,7 @@ def unasked(call: PendingCall, source_format: str) -> Unreplayable:
 
 
 def is_repeated_by_client(call: PendingCall) -> bool:
-    """True when an SDK sends a request again by itself, and says so."""
+    """Return whether an SDK sent the request as a retry and says so."""
     return call.request is not None and call.request.header("x-stainless-retry-count") not in ("", "0")
 
 
@@ -118,7 +118,7 @@ def _hint(call: PendingCall, near: tuple[Call, list[Difference]] | None) -> str:
     from replaykit.terminal import visible  # noqa: PLC0415
 
     ways = ["set `match.on_miss` to `repeat` or `fault`, or `match.mode` to another mode"]
-    if near is not None and near[1] and near[0].name == call.name:  # names are compared whatever is ignored
+    if near is not None and near[1] and near[0].name == call.name:  # ignoring fields does not help if the names differ
         ways.insert(0, "name what may differ in `match.ignore`")
     live = shlex.quote(visible(call.name))
     return f"Let it pass: in the case {', '.join(ways)}. Or have it done for real: --live {live}"
@@ -131,10 +131,10 @@ def _whose(tape: Tape) -> str:
 
 
 def _nearest(matcher: Matcher, call: PendingCall, index: int) -> tuple[Call, list[Difference]] | None:
-    """The recorded call that is most like this one: unused before used, fewest differences first.
+    """Return the most similar recorded call with its differences: unused calls first, then by fewest differences.
 
-    What plays no part in matching, such as ids that a provider has minted, is no difference. A call that is made again
-    right after its miss is not compared again: agents may try for as long as they like.
+    Fields that do not take part in matching, such as provider ids, are no difference. If a call is repeated right after
+    its miss, the result is reused, because agents may retry indefinitely.
     """
     question = call.kind, call.name, call.key
     last = matcher.last_miss
@@ -168,13 +168,13 @@ def _compared_calls(matcher: Matcher, call: PendingCall) -> tuple[Call, list[Dif
 
 
 def _compared(matcher: Matcher, index: int, call: PendingCall) -> tuple[Json, Json]:
-    """Return what is compared of a recorded call, and of this one."""
+    """Return the compared parts of a recorded call and of this one."""
     recorded = matcher.calls[index]
     before_key, now_key = matcher.key(recorded.name, key_of(recorded)), matcher.key(call.name, call.key)
     before, now = orjson.loads(before_key), orjson.loads(now_key)
     if call.parameters is None or recorded.span is not None or type(before) is not dict or type(now) is not dict:
         return before, now
-    # Of a foreign trace: leave out what is no difference, and show the rest as it stands.
+    # For a foreign trace, drop arguments that are equivalent and show the rest unchanged.
     written = orjson.loads(call.parameters.model_arguments(before_key, is_recorded=True))
     arguments = orjson.loads(call.parameters.model_arguments(now_key))
     same = {name for name in before.keys() | now.keys() if written.get(name) == arguments.get(name)}

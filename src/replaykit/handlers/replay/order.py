@@ -1,4 +1,4 @@
-"""Recorded order: served calls end in their recorded places and at their recorded moments, on a virtual clock."""
+"""Recorded order: served calls end in recorded order and at recorded times, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from _thread import get_ident
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from time import monotonic, perf_counter  # the real ones
+from time import monotonic, perf_counter  # bound here, before the virtual clock replaces them
 from typing import Any, TypeVar
 
 from replaykit.errors import Unreplayable
@@ -33,20 +33,20 @@ from replaykit.seam.virtual_time import VirtualTime
 T = TypeVar("T")
 
 UNDECIDED, UNORDERED = "undecided", "unordered"
-"""The kind of a deviation that says what was too close to call."""
+"""The kinds of deviations that report an undecided order."""
+# How long a busy machine may delay an idle program.
 _HICCUP_S = 0.25
-"""For so long a busy machine may hold up a program that does nothing."""
 _LATEST_S = -SLACK_S
+# The time after a look at the clock in which a thread's actions are attributed to what it saw.
 _JUST_S = 0.005
-"""The time after a look at the clock in which whatever a thread does follows from what it saw."""
+# If the recorded run reached a call this much later, although the replay did not work for long, it was delayed.
 _LATE_S = 0.02
-"""A recorded run that came so much later to a call than its replay does was held up, if the replay did nothing long."""
+# A timer due this shortly before an end was a timeout that was met, because a replay spends less time between the two.
 _NEAR_S = 0.002
-"""A timer that is due so little before an end is a limit that was kept: a replay has less to do between the two."""
 
 
 class _Hold(Wait):
-    """A call that waits for the end of the run: no timer of the agent's."""
+    """A call that waits for the end of the run, as opposed to a timer of the agent."""
 
     __slots__ = ()
 
@@ -63,16 +63,16 @@ class RecordedOrder(Order):
         held_up_s: float = 0.0,
         after_calls_s: float = 0.0,
     ) -> None:
-        """`tie_picks`: see `World.tie_picks`; the others: see `Chance`."""
+        """For `tie_picks`, see `World.tie_picks`; for the others, see `Chance`."""
         known = list(calls)
         self._ties: list[str] = []
         self._races: list[str] = []
         self._strays: Counter[tuple[str, str]] = Counter()
         self._due_at_end: set[int] = set()
-        self._late_s = 0.0  # how much of the recorded time between two calls is unaccounted for, at most
+        self._late_s = 0.0  # upper limit of the recorded time between two calls that is unaccounted for
         self._after_look: set[int] = set()
         self._after_calls_s = after_calls_s
-        self._last_look = (-1, -NEVER)  # of the agent's own code: how many calls were made before it, and what it saw
+        self._last_look = (-1, -NEVER)  # the agent's own last look: number of calls before it, and the time it saw
         self._places = {(call.path, call.name) for call in known}
         self._schedule = Schedule(known)
         self._begun, self._lags = self._schedule.begun, self._schedule.lags
@@ -85,9 +85,9 @@ class RecordedOrder(Order):
         self._clock.ties = Ties(tie_picks)
         self._clock.tie_s = self._tie_s = TIE_S + held_up_s
         self._time = VirtualTime(self._clock)
-        self._latest = -1  # the number of the call that was served last
+        self._latest = -1  # the number of the call served last
         self.numbers: Iterator[int] = itertools.count()
-        """Of the session's events."""
+        """The numbers of the session's events."""
 
     @property
     def _tie_ms(self) -> float:
@@ -95,18 +95,17 @@ class RecordedOrder(Order):
 
     @property
     def is_known(self) -> bool:
-        """True when the tape says when its calls began and ended."""
+        """Whether the tape contains the times of its calls."""
         return bool(self._schedule.spans)
 
     @property
     def undecided(self) -> list[str]:
-        """The ends that were too close to call, in words."""
+        """Descriptions of the ends whose order is undecided."""
         once_more = [name for place, count in self._strays.items() if count == 1 for name in place[1:]]
         return [*self._ties, *(f"`{name}` was called once more, right after a look at the clock" for name in once_more)]
 
     def undecided_of(self, unused: Iterable[Call]) -> list[str]:
-        """Return which calls were not made because the run has ended a moment before, among those that were not made by
-        anybody."""
+        """Describe unused calls that are missing possibly only because the run ended slightly earlier."""
         left = list(unused)
         names = dict.fromkeys(call.name for call in left if call.seq in self._due_at_end)
         at_end = [f"`{name}` was called within {self._tie_ms:g} ms of the end of the recorded run" for name in names]
@@ -115,14 +114,17 @@ class RecordedOrder(Order):
         return [*at_end, *(f"`{name}` was called less often, right after a look at the clock" for name in fewer)]
 
     def doubts(self, unmade: Iterable[Call] = ()) -> list[Deviation]:
-        """Return what rests on chance; `unmade`: recorded calls that the candidate has not made."""
+        """Return deviations for everything that depends on chance.
+
+        `unmade` are recorded calls that the candidate did not make.
+        """
         undecided = [*self.undecided, *self.undecided_of(unmade)]
         choices = tuple(self._clock.ties.choices)
         races = [Deviation(kind=UNORDERED, text=text, choices=choices) for text in self._races[:1]]
         return [*(Deviation(kind=UNDECIDED, text=text) for text in undecided), *races]
 
     def strayed(self, call: PendingCall) -> None:
-        """A call was made that was not recorded there. A loop that ends at a deadline may do so by chance, once."""
+        """Note an unrecorded call if chance may explain it, such as one more iteration of a loop with a deadline."""
         member = self._clock.members.get(get_ident())
         if (
             member is not None
@@ -132,8 +134,11 @@ class RecordedOrder(Order):
             self._strays[call.path, call.name] += 1
 
     def _looked(self, moment: float, *, is_own: bool) -> None:
-        """The agent has looked at the clock. Where the recorded run was held up, a deadline that was set afterwards is
-        earlier now by as much, and a loop may end here that went on in the recording."""
+        """Note a look at the clock.
+
+        If the recorded run was delayed, a deadline set afterwards is now earlier by that delay, so a loop may end here
+        that continued in the recording.
+        """
         if is_own:
             self._last_look = (len(self._begun), moment)
         if self._late_s:
@@ -142,15 +147,18 @@ class RecordedOrder(Order):
             self._after_look.update(self._schedule.due_between(begin_s, end_s))
 
     def _check_gap(self, span: CallSpan, early_s: float) -> None:
-        """Note what the agent saw on the clock since the last call. What it computes itself takes no time before it
-        looks: it came to this call later when it was recorded, and may have seen a later moment."""
+        """Check what the agent saw on the clock since the last call.
+
+        Its own computation takes no virtual time before the look. When recorded, it may have seen a later time, because
+        it reached this call later.
+        """
         if early_s <= self._tie_s or self._last_look[0] != len(self._begun) or not self._begun:
             return
         if not self._schedule.is_awaited_before(span.begin) and not self._clock.has_end_before(span.begin):
             self._note_gap(early_s)
 
     def _check_tail(self) -> None:
-        """The same, for what the agent saw after its last call."""
+        """Check in the same way what the agent saw after its last call."""
         schedule = self._schedule
         calls, seen_s = self._last_look
         lag_s = schedule.lag("")
@@ -165,29 +173,31 @@ class RecordedOrder(Order):
         )
 
     def _note_late(self, member: Member, early_s: float) -> None:
-        """The replay came to a call earlier than the recorded run: was that its own work, or was it held up?"""
+        """Note by how much the recorded run was delayed before a call, after subtracting the replay's own work."""
         late_s = early_s - (perf_counter() - member.since)
         if late_s > max(_LATE_S, self._late_s):
             self._late_s = late_s
 
     @contextmanager
     def at_work(self, started_at: float = 0.0) -> Iterator[None]:
-        """Time is that of the recording inside."""
+        """Run the block on the time of the recording."""
         with self._time.installed(started_at):
             yield
 
     def is_late(self, call: PendingCall) -> bool:
-        """True for a call by a thread of the run at the time when the recorded run has ended: that one may have come to
-        it too late for the recording."""
+        """Return whether a thread of the run makes a call around the recorded end of the run.
+
+        The recorded run may have ended just before making the same call.
+        """
         member = self._clock.members.get(get_ident())
         if member is None or not member.is_own or not self._clock.is_open or is_loop_running():
             return False
         schedule = self._schedule
-        lag_s = schedule.lag(call.path) if schedule.begun else -schedule.next_begin_s  # the clock begins with a call
+        lag_s = schedule.lag(call.path) if schedule.begun else -schedule.next_begin_s  # the first call sets the clock
         return self._clock.base - lag_s > schedule.end_s - self._tie_s
 
     def hold(self, call: PendingCall) -> None:
-        """Wait for the end of the run, for a moment."""
+        """Wait briefly for the end of the run."""
         member = self._member()
         if member is None:
             return
@@ -198,7 +208,7 @@ class RecordedOrder(Order):
             raise
 
     def is_before_its_turn(self, call: PendingCall, span: CallSpan) -> bool:
-        """True when a call of another thread has yet to begin that was recorded to do so shortly before this one."""
+        """Return whether another thread's call, recorded shortly before this one, has yet to begin."""
         schedule, clock = self._schedule, self._clock
         if not schedule.is_awaited_before(span.begin) or is_loop_running():
             return False
@@ -207,13 +217,13 @@ class RecordedOrder(Order):
         if clock.active > 1 or clock.begin_before(span.begin) is not None:
             return True
         with clock.mutex:
-            return not clock.is_idle_until(self._turn_of(call, span))  # what happens until then may lead to that call
+            return not clock.is_idle_until(self._turn_of(call, span))  # an event until then may lead to that call
 
     def take_turn(self, call: PendingCall, span: CallSpan) -> None:
-        """Let other threads come to their calls first, as they did in the recording."""
+        """Let other threads make their calls first, as recorded."""
         member = self._member()
         if member is not None:
-            # As soon as nothing else can happen, and of several that wait like this the first in the recording.
+            # Continue when nothing else can happen; of several waiting calls, the first recorded one goes first.
             moment: float | None = self._turn_of(call, span)
             while moment is not None:
                 self._clock.block(member, Wait(moment, span.begin), timed=True)
@@ -221,16 +231,15 @@ class RecordedOrder(Order):
             call.seq = next(self.numbers)
 
     def number(self, call: PendingCall) -> None:
-        """Number calls in the order in which they are served; another one may have overtaken this one since it got its
-        number."""
+        """Renumber a call if another one has overtaken it since it got its number."""
         if call.seq < self._latest:
             call.seq = next(self.numbers)
         self._latest = call.seq
 
     def _turn_of(self, call: PendingCall, span: CallSpan) -> float:
-        """Return when a call begins: at its recorded moment, or at once if that is too far away to be chance."""
+        """Return when a call begins: at its recorded time, or at once if that is too far away to be chance."""
         schedule, now = self._schedule, self._clock.base
-        # The first call is made when the candidate comes to it: the clock is set by that.
+        # The first call sets the clock.
         lag_s = schedule.lag(call.path) if schedule.begun else now - schedule.next_begin_s
         moment = span.begin_s + lag_s
         if moment - now < self._tie_s:
@@ -238,7 +247,7 @@ class RecordedOrder(Order):
         return 0.0
 
     def end(self) -> set[int]:
-        """The run is over: end the threads it has left behind. Return those that only wait for something to do."""
+        """End the run and the threads it left. Return the idle ones, which only wait for work."""
         clock = self._clock
         if clock.is_open and self._after_calls_s:
             self._check_tail()
@@ -248,20 +257,20 @@ class RecordedOrder(Order):
         return self._clock.idle_threads
 
     def begin(self, call: PendingCall, answer: CallAnswer) -> None:
-        """Be at the moment at which a call began that is read piece by piece."""
+        """Move to the time at which a streamed call began."""
         span = answer.span
         member = None if span is None else self._member()
         if span is not None and member is not None:
             self._arrive(member, call, answer, span)
 
-    # Nearly all calls of most runs end here: one thread, nothing beside it, and the call where it is expected. It is
-    # all written out, since this may not take more than half a microsecond; `wait` takes three.
+    # A fast path for nearly all calls: a single thread, nothing beside it, and the call where it is expected.
+    # Everything is inlined, because this may take at most half a microsecond; `wait` takes three.
     def has_ended(self, call: PendingCall, answer: CallAnswer) -> bool:
-        """True when nothing can happen before the call ends; the clock is then there."""
+        """Return whether nothing can happen before the call ends. If so, the clock has moved there."""
         return self.ends_at_once(call.path, answer)
 
     def ends_at_once(self, path: str, answer: CallAnswer) -> bool:
-        """`has_ended`, for a call at this path. Nothing is changed where it is False."""
+        """Do the same as `has_ended` for a call at this path. Changes nothing if the result is False."""
         span, clock = answer.span, self._clock
         if span is None:
             return True
@@ -289,7 +298,7 @@ class RecordedOrder(Order):
         return True
 
     def wait(self, call: PendingCall, answer: CallAnswer) -> None:
-        """Return at the moment at which the call ended."""
+        """Return at the recorded end of the call."""
         span = answer.span
         member = None if span is None else self._member()
         if span is None or member is None:
@@ -308,12 +317,12 @@ class RecordedOrder(Order):
             raise self._given_up(call)
 
     async def wait_awhile(self, call: PendingCall, answer: CallAnswer) -> None:
-        """`wait`, for a call that is awaited."""
+        """Do the same as `wait` for an awaited call."""
         span = answer.span
         member = None if span is None else self._member()
         if span is None or member is None:
             return
-        if span.loop is None and answered(answer):  # it never gave way to anybody
+        if span.loop is None and answered(answer):  # the recorded call never yielded to the event loop
             self.wait(call, answer)
             return
         if (trio := running_trio()) is not None:
@@ -350,7 +359,7 @@ class RecordedOrder(Order):
             raise self._given_up(call)
 
     def outlast(self, call: PendingCall) -> None:
-        """Wait for what never came when it was recorded; return when nothing else can happen."""
+        """Wait for an answer that never came in the recording. Return when nothing else can happen."""
         member = self._member()
         if member is None:
             return
@@ -360,7 +369,7 @@ class RecordedOrder(Order):
             self._given_up(call)
 
     async def outlast_awaited(self, call: PendingCall) -> None:
-        """`outlast`, for a call that is awaited."""
+        """Do the same as `outlast` for an awaited call."""
         if self._member() is None:
             return
         if (trio := running_trio()) is not None:
@@ -381,7 +390,7 @@ class RecordedOrder(Order):
             self._given_up(call)
 
     def really(self, live: Callable[[], T]) -> Callable[[], T]:
-        """Return `live`, taking real time."""
+        """Return `live`, wrapped to run in real time."""
         member = self._member()
         if member is None:
             return live
@@ -393,7 +402,7 @@ class RecordedOrder(Order):
         return real
 
     def really_awaited(self, live: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
-        """The same, for a call that is awaited. Its loop goes on meanwhile, at the pace of the machine."""
+        """Do the same as `really` for an awaited call. Its event loop runs in real time meanwhile."""
         if self._member() is None:
             return live
 
@@ -407,7 +416,7 @@ class RecordedOrder(Order):
         return real
 
     def _member(self) -> Member | None:
-        """Return this thread's membership. A thread that was there before, and makes a call, belongs to the run."""
+        """Return this thread's membership. A thread that existed before the run joins it with its first call."""
         clock = self._clock
         if not clock.is_open:
             self._stop_left_behind()
@@ -415,19 +424,19 @@ class RecordedOrder(Order):
         return clock.member() or clock.adopt()
 
     def _stop_left_behind(self) -> None:
-        """End this thread if the run has started it: the run is over."""
+        """End this thread if the run, which is over, started it."""
         member = self._clock.members.get(get_ident())
         if member is not None and member.is_own:
             raise run_over()
 
     def _arrive(self, member: Member, call: PendingCall, answer: CallAnswer, span: CallSpan) -> float:
-        """Be where the call began, and return how much later than recorded the candidate is there."""
+        """Move to the begin of the call, and return the candidate's lag there."""
         schedule, clock = self._schedule, self._clock
         seq: int = answer.seq  # type: ignore[union-attr]
         with clock.mutex:
             if not schedule.begun and (clock.base or not clock.is_alone):
-                # What comes before the first call takes any time. Somebody has looked at the clock meanwhile, so that
-                # it cannot be made up for: all of the run is that much earlier.
+                # The time before the first call is arbitrary. The clock has been read meanwhile, so it cannot be
+                # adjusted; shift the whole run instead.
                 schedule.set_lag("", clock.base - span.begin_s)
             lag_s = schedule.lag(call.path)
             early_s = span.begin_s + lag_s - clock.base
@@ -437,12 +446,12 @@ class RecordedOrder(Order):
             if is_edited and (was_held_up or (not is_loop_running() and schedule.has_overlaps)):
                 self._note(f"`{call.name}` was called {early_s:.2f} s earlier than when it was recorded")
             if early_s < -SLACK_S or seq in schedule.begun or is_edited:
-                lag_s -= early_s  # it comes at another time than it did: how long calls take stays the same
+                lag_s -= early_s  # the call comes at another time than recorded; keep its duration
                 early_s = 0.0
                 schedule.set_lag(call.path, lag_s)
             else:
                 if schedule.lags:
-                    schedule.set_lag(call.path, lag_s)  # found at once from now on
+                    schedule.set_lag(call.path, lag_s)  # avoids the search in parent paths from now on
                 if early_s > _LATE_S and schedule.begun:
                     self._note_late(member, early_s)
             schedule.begun.add(seq)
@@ -460,20 +469,23 @@ class RecordedOrder(Order):
         return lag_s
 
     def _is_edited(self, member: Member, span: CallSpan, early_s: float) -> bool:
-        """True when a candidate that is here earlier than recorded was changed: it has left out a call, or did not wait
-        for one to end; or so much time is missing that no busy machine and no work of its own accounts for it."""
+        """Return whether a candidate that is early was edited.
+
+        That is so if it skipped a call or did not wait for one to end, or if neither a busy machine nor its own work
+        explains the missing time.
+        """
         if early_s <= SLACK_S:
             return False
         if self._schedule.is_awaited_before(span.begin):
-            return self._clock.active <= 1 or is_loop_running()  # or else another thread may be on its way to it
+            return self._clock.active <= 1 or is_loop_running()  # otherwise another thread may be about to call
         if self._clock.has_end_before(span.begin):
             return True
         has_begun = bool(self._schedule.begun)
         return has_begun and early_s > max(_HICCUP_S, self._tie_s, 2 * (perf_counter() - member.since))
 
     def _chosen(self, timer: Wait, end: Wait) -> Wait:
-        """Return which of two comes first: a timer, and a recorded end."""
-        if timer.position is not None and end.position is not None:  # it is no timer, but a recorded begin
+        """Return which comes first, a timer or a recorded end."""
+        if timer.position is not None and end.position is not None:  # both are recorded positions, not timers
             if timer.position < end.position:
                 return timer
             return end
@@ -496,13 +508,13 @@ class RecordedOrder(Order):
                 return timer
             return end
         if self._schedule.is_awaited_before(end.position):
-            return timer  # what was recorded to begin before that end, and has not: this timer may start it
+            return timer  # a call recorded to begin before that end is missing, and this timer may start it
         if gap_s < -_NEAR_S:
             return timer
         return end
 
     def _given_up(self, call: PendingCall) -> Unreplayable:
-        """Note that a call without an end is waited for and nothing else can happen; return the error that says so."""
+        """Note that an abandoned call is awaited and nothing else can happen; return the error."""
         self._note(f"`{call.name}` was abandoned when it was recorded, and is waited for now")
         return Unreplayable(f"`{call.name}` was interrupted when it was recorded; there is no answer to give")
 
@@ -517,7 +529,7 @@ class RecordedOrder(Order):
 
 
 def end_run(session: RunSession, order: RecordedOrder | None) -> None:
-    """End a replayed run, and what it has left behind, while its threads can still be told from others."""
+    """End a replayed run and what it left running, while its threads can still be told apart from others."""
     session.stops_when_over = True
     session.end_exchanges()
     if order is not None:
@@ -525,7 +537,7 @@ def end_run(session: RunSession, order: RecordedOrder | None) -> None:
 
 
 def _end_of(answer: CallAnswer, span: CallSpan) -> float:
-    """Return when a call ended; one that was abandoned never does."""
+    """Return when a call ended; never for an abandoned one."""
     if span.end_s is None or not (answer.complete or answered(answer)):
         return NEVER
     return span.end_s

@@ -1,4 +1,4 @@
-"""The difference between what a model was asked and what it is asked: which message, and which lines of it."""
+"""Show how a prompt differs from the recorded one: which message, and which lines of it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from replaykit.wire.messages import ASSISTANT, SYSTEM, TOOL
 from replaykit.wire.tools import Tool
 
 _MOST_LINES = 12
+# The number of lines compared, because a diff of more takes far longer.
 _MOST_COMPARED = 400
-"""Lines of a text that are compared: finding out takes far longer for more."""
 _WIDTH = 120
+# The number of characters shown before the first difference.
 _AROUND = 30
-"""Characters that are shown before the first that differs."""
 
 
 def prompt_difference(recorded: Conversation, now: Conversation) -> list[str]:
-    """Return lines that say where two conversations differ first, and how; none where they do not."""
+    """Describe the first difference between two conversations in lines; empty if there is none."""
     pairs = zip_longest(recorded.lines, now.lines)
     for number, (before, after) in enumerate(pairs, 1):
         if before is None or after is None or before.json != after.json:
@@ -29,7 +29,7 @@ def prompt_difference(recorded: Conversation, now: Conversation) -> list[str]:
 
 def _of_message(number: int, before: ConversationLine | None, after: ConversationLine | None) -> list[str]:
     if after is None:
-        assert before is not None  # the longer of two conversations has a line here
+        assert before is not None  # the longer conversation has a line here
         return [f"  {_named(before, number)} was recorded and is not sent:", *_shown("-", _text(before))]
     if before is None:
         return [f"  {_named(after, number)} is new:", *_shown("+", _text(after))]
@@ -40,7 +40,7 @@ def _of_message(number: int, before: ConversationLine | None, after: Conversatio
 
 
 def _of_tools(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> list[str]:
-    """The tools on offer, where only those differ."""
+    """Describe the difference between the offered tools."""
     if not before:
         return []
     old, new = ({tool.name: tool for tool in tools} for tools in (before, after))
@@ -81,7 +81,7 @@ def _text(line: ConversationLine) -> str:
 
 
 def _changed(before: str, after: str) -> list[str]:
-    """The lines that differ, with one before and behind them."""
+    """Return the lines that differ, with one line of context."""
     old, new = before.splitlines()[:_MOST_COMPARED], after.splitlines()[:_MOST_COMPARED]
     if len(old) == len(new) == 1:
         return _one_line(old[0], new[0])
@@ -91,7 +91,7 @@ def _changed(before: str, after: str) -> list[str]:
 
 
 def _one_line(before: str, after: str) -> list[str]:
-    """Two lines, from shortly before the first character that differs."""
+    """Return two lines, starting shortly before their first difference."""
     pairs = zip(before, after, strict=False)
     same = next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(before), len(after)))
     start = max(0, same - _AROUND) if max(len(before), len(after)) > _WIDTH else 0

@@ -1,8 +1,8 @@
-"""Redacted tapes: a candidate may have the values that the tape has placeholders for.
+"""Redacted tapes: match a candidate with real values against a tape with placeholders.
 
-Its calls are looked for as they are, and then as they would have been recorded. Under the key of the recording a
-placeholder is its value, and is compared as exactly. Under another key only its kind is left: then a recorded call is
-given only where no second one could be meant, and whoever reads the result is told.
+Calls are looked up unchanged, and then as they would have been recorded. Under the recording's key, a placeholder
+identifies its value exactly. Under another key only its kind is known: a recorded call is then served only if no other
+one fits, and the result says so.
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ if TYPE_CHECKING:
 
 Taken = tuple[int, str] | None
 Kinds: TypeAlias = tuple[str, bytes, bytes]
-"""The kind, name and arguments of a call, with nothing but the kinds of placeholders in them."""
+"""The kind, name and arguments of a call, with placeholders reduced to their kinds."""
 
 
 class ByKind(Struct, frozen=True):
-    """A call found by kinds: its index, or None where `fitting` different ones fit."""
+    """A call found by kinds: its index, or None if `fitting` different ones fit."""
 
     index: int | None
     fitting: int = 1
 
 
 class Redaction:
-    """The calls of a candidate beside a tape that holds placeholders."""
+    """Matches a candidate's calls against a tape with placeholders."""
 
     def __init__(self, matcher: Matcher, recorded_under: str) -> None:
         self._matcher = matcher
         self._recorded_under = recorded_under
         self._unredacted: tuple[PendingCall, bytes] | None = None
-        """The last call that was redacted, and its arguments before that."""
+        """The last redacted call, with its original arguments."""
         self._meant: dict[bytes, bytes] = {}
-        """By what is compared of a call, what was compared of the recorded one that it was given by kinds."""
+        """Compared arguments of calls that were matched by kind, mapped to those of the recorded call."""
         self._stands_for: dict[bytes, bytes] = {}
-        """The same the other way round."""
+        """The reverse mapping."""
         self._parts: dict[tuple[str, str], PartsLookup] = {}
-        """The arguments on the tape, by the kind and the name of their calls."""
+        """The arguments on the tape by kind and name of their calls."""
 
     def take(self, call: PendingCall, look: Callable[[PendingCall], Taken], *, anywhere: bool = True) -> Taken:
-        """Return what `look` finds for the call as it is, or as it would have been recorded; else a call that says the
-        same in other words, at another path too if `anywhere`."""
+        """Return what `look` finds for the call unchanged, or as it would have been recorded.
+
+        Otherwise find an equivalent call, with `anywhere` also at another path.
+        """
         by_arguments = self._matcher.mode in (MatchMode.CAUSAL, MatchMode.ARGS)
         if by_arguments and (found := look(call)) is not None:
             return found
@@ -69,9 +71,9 @@ class Redaction:
         return self._take_of_part(call)
 
     def take_by_kind(self, call: PendingCall, *, written: bool = False) -> ByKind | None:
-        """The recorded call that can be meant by one with values of its own, where the recording had another key.
+        """Find the only possible recorded call for one with real values, if the recording has another key.
 
-        `written`: the call comes from a log, where its values have been redacted.
+        `written` means that the call comes from a log, in which its values are redacted.
         """
         arguments = call.arguments
         if self._unredacted and self._unredacted[0] is call:
@@ -96,21 +98,21 @@ class Redaction:
         return self._matcher.take_first(self._alike_index, (kinds, text))
 
     def _expected_alike(self, kinds: Kinds) -> tuple[dict[bytes, None], Callable[[bytes], int | None]]:
-        """The text of the call that has to come next, if it has these kinds, and what takes that call."""
+        """Return the text of the next expected call, if it has these kinds, and a function that takes that call."""
         index = self._matcher.expected()
         if index is None or self._kinds_of(index) != kinds:
             return {}, lambda text: None
         return {self._matcher.compared_text(index): None}, lambda text: self._matcher.take_of([index])
 
     def _only(self, key: bytes, texts: Collection[bytes], take: Callable[[bytes], int | None]) -> ByKind | None:
-        """The only one of the recorded calls that fit, by what is compared of them."""
+        """Take the recorded call if only one fits."""
         if not texts:
             return None
         if len(texts) > 1:
             return ByKind(None, len(texts))
         (recorded,) = texts
         if self._stands_for.get(recorded, key) != key:
-            return None  # it stands for another value of the candidate already
+            return None  # it already stands for another value of the candidate
         taken = take(recorded)
         if taken is None:
             return None
@@ -119,13 +121,13 @@ class Redaction:
         return ByKind(taken)
 
     def recorded_key(self, key: bytes) -> bytes:
-        """Return what was compared of the recorded call that is given for such a call."""
+        """Return the compared arguments of the recorded call that answers such a call."""
         return self._meant.get(key, key)
 
     def _take_of_old_tape(
         self, call: PendingCall, look: Callable[[PendingCall], Taken], originals: tuple[str, str, bytes, bytes]
     ) -> Taken:
-        """The same beside placeholders of an older version, which have no form."""
+        """Match placeholders of an older version, which do not keep the form of their value."""
         now = call.name, call.path, call.arguments, call.key
         call.name, call.path, call.arguments, call.key = originals
         if self._redact(call, self._old_redactor) and (found := look(call)) is not None:
@@ -136,7 +138,7 @@ class Redaction:
         return self._first(call, [text for text in alike if agree(text, key)])
 
     def _first(self, call: PendingCall, texts: list[bytes]) -> Taken:
-        """The first recorded call of that name with one of these texts; one at the same path before all others."""
+        """Take the first recorded call of that name with one of these texts, preferring the same path."""
         index = self._matcher.take_text(call, texts)
         if index is None:
             return None
@@ -145,10 +147,10 @@ class Redaction:
         return index, "moved"
 
     def _take_of_part(self, call: PendingCall) -> Taken:
-        """A recorded call that differs in parts of redacted values alone, which are no value that is redacted.
+        """Find a recorded call that differs only in parts of redacted values that would not be redacted themselves.
 
-        From `alice@acme.com` an agent may take `acme.com`, and from a phone its digits. Where it has placeholders it
-        takes the same parts of those, and under the key of the recording both are seen to belong together.
+        An agent may extract `acme.com` from `alice@acme.com`, or the digits of a phone number. Given placeholders, it
+        extracts the same parts of those, and the recording's key shows that both belong together.
         """
         if self._is_other_key:
             return None
@@ -158,7 +160,7 @@ class Redaction:
         return self._first(call, self._parts_of(call).agreeing(parts, self._redactor.key))
 
     def _take_by_part(self, call: PendingCall) -> ByKind | None:
-        """The same where that cannot be seen, if there is but one."""
+        """Find such a call without the recording's key, if only one fits."""
         key = self._matcher.key(call.name, call.key)
         parts = Parts(key)
         if not parts or not (self._is_other_key or parts.are_names):
@@ -167,14 +169,14 @@ class Redaction:
         return self._only(key, texts, lambda text: self._matcher.take_text(call, [text]))
 
     def _parts_of(self, call: PendingCall) -> PartsLookup:
-        """The arguments of the recorded calls of this kind and name."""
+        """Return the arguments of the recorded calls of this kind and name."""
         place = call.kind, call.name
         if place not in self._parts:
             self._parts[place] = PartsLookup(map(self._matcher.compared_text, self._matcher.of_name(call)))
         return self._parts[place]
 
     def _redact(self, call: PendingCall, redactor: Redactor) -> bool:
-        """Say the call as it would have been recorded; False where that is what it says."""
+        """Rewrite the call as it would have been recorded; return False if nothing changes."""
         name, path = redactor.text(call.name), redactor.text(call.path)
         arguments = redactor.raw(call.arguments, tool=call.name)
         if (name, path) == (call.name, call.path) and arguments is call.arguments:
@@ -201,7 +203,7 @@ class Redaction:
 
     @cached_property
     def _is_old(self) -> bool:
-        """True when placeholders on the tape have no form although their kind has one."""
+        """Whether the tape has old placeholders, without the form that their kind now has."""
         for call in self._matcher.calls:
             text = bytes(call.request_json)
             if b"<" in text and any(found.is_old for found in placeholders_in(text)):
@@ -210,14 +212,14 @@ class Redaction:
 
     @cached_property
     def _is_other_key(self) -> bool:
-        """True when the tape was made with another key than the one here. Where nobody knows, it was the same."""
+        """Whether the tape was made with another key. If unknown, the key is assumed to be the same."""
         if not self._redactor.has_key:
             return True
         return bool(self._recorded_under) and key_id(self._redactor.key) != self._recorded_under
 
     @cached_property
     def _alike(self) -> dict[Kinds, dict[bytes, None]]:
-        """The different arguments on the tape, by what is left of them under another key."""
+        """The distinct arguments on the tape, by what another key leaves of them."""
         found: dict[Kinds, dict[bytes, None]] = {}
         for index in range(len(self._matcher.calls)):
             found.setdefault(self._kinds_of(index), {})[self._matcher.compared_text(index)] = None
@@ -225,7 +227,7 @@ class Redaction:
 
     @cached_property
     def _alike_index(self) -> CallIndex:
-        """The recorded calls by what is left of their arguments under another key, and by these themselves."""
+        """The recorded calls by what another key leaves of their arguments, and by the arguments themselves."""
         matcher = self._matcher
         keys = [(self._kinds_of(index), matcher.compared_text(index)) for index in range(len(matcher.calls))]
         return CallIndex(keys, matcher.used)
@@ -242,7 +244,7 @@ def _kinds(kind: str, name: str, key: bytes) -> Kinds:
 
 
 def _fits(recorded: bytes, key: bytes, handed_on: set[str]) -> bool:
-    """True when placeholders that the candidate was given, and hands on, are the recorded ones."""
+    """Return whether placeholders that the candidate was given and passes on equal the recorded ones."""
     pairs = zip(placeholders_in(recorded), placeholders_in(key), strict=False)
     return all(_named(here) == _named(there) for there, here in pairs if _named(here) in handed_on)
 

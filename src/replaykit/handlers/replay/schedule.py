@@ -1,4 +1,4 @@
-"""Schedule: when the calls of a tape began and ended, and how far a candidate's time is from the recorded one."""
+"""Schedule: when the calls of a tape began and ended, and how far a candidate lags behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEVER = float("inf")
 
 
 def spans_of(calls: Iterable[Call]) -> dict[int, CallSpan]:
-    """Return the spans of the calls that have one, by their numbers."""
+    """Return the spans of the calls that have one, by call number."""
     return {call.seq: call.span for call in calls if call.span is not None}
 
 
@@ -24,9 +24,9 @@ def end_of(span: CallSpan) -> float:
 
 
 def overlapping(spans: dict[int, CallSpan]) -> set[int]:
-    """Return the calls that another one ran beside."""
+    """Return the calls that overlap with another one."""
     found: set[int] = set()
-    latest: int | None = None  # the call that ends last of those so far
+    latest: int | None = None  # the call with the latest end so far
     for seq, span in sorted(spans.items(), key=lambda item: item[1].begin):
         if latest is not None and span.begin < end_of(spans[latest]):
             found |= {seq, latest}
@@ -36,10 +36,10 @@ def overlapping(spans: dict[int, CallSpan]) -> set[int]:
 
 
 class Schedule:
-    """The recorded spans of a tape, which of them a candidate has reached, and its lag on each causal path.
+    """The recorded spans of a tape, the calls that a candidate has made, and its lag on each causal path.
 
-    The lag of a path is how much later than recorded the candidate is there. It stays 0 for an unchanged agent. One
-    that was edited comes to its calls at other times; the lag then moves, so that calls take as long as they took.
+    The lag of a path is how much later than recorded the candidate is there. It stays 0 for an unchanged agent. An
+    edited agent reaches its calls at other times; the lag then changes, so that calls keep their durations.
     """
 
     def __init__(self, calls: Iterable[Call]) -> None:
@@ -48,9 +48,9 @@ class Schedule:
         own = [call for call in known if call.span is not None and call.parent not in tools]
         self.spans: dict[int, CallSpan] = {call.seq: call.span for call in own if call.span is not None}
         self.jobs = {call.seq for call in own if "~" in call.path}
-        """The calls that tasks and threads of the run have made."""
+        """The calls made by tasks and threads of the run."""
         self.end_s = max((_end_of(call) for call in own), default=0.0)
-        """When the run ended, as far as its calls say."""
+        """When the run ended, as far as its calls show."""
         self._order = sorted(self.spans, key=lambda seq: self.spans[seq].begin)
         self.begun: set[int] = set()
         """The calls that the candidate has made."""
@@ -59,7 +59,7 @@ class Schedule:
 
     @cached_property
     def has_overlaps(self) -> bool:
-        """True when calls ran side by side, or were abandoned."""
+        """Whether calls ran in parallel or were abandoned."""
         latest = -1
         for seq in self._order:
             span = self.spans[seq]
@@ -70,14 +70,14 @@ class Schedule:
 
     @property
     def next_begin_s(self) -> float:
-        """When the next call that was not made yet began."""
+        """The recorded begin of the next call that has not been made."""
         span = self._next_span()
         if span is None:
             return float("inf")
         return span.begin_s
 
     def is_awaited_before(self, position: int) -> bool:
-        """True when a call that was recorded to begin before this position has not been made."""
+        """Return whether a call recorded to begin before this position has not been made."""
         span = self._next_span()
         return span is not None and span.begin < position
 
@@ -91,16 +91,16 @@ class Schedule:
         return None
 
     def jobs_due(self, begin_s: float, end_s: float) -> Iterator[int]:
-        """Return the calls of tasks and threads that began between these moments, and have not been made."""
+        """Yield the calls of tasks and threads that began between two moments and have not been made."""
         for seq in self.jobs - self.begun:
             if begin_s < self.spans[seq].begin_s < end_s:
                 yield seq
 
     def due_between(self, begin_s: float, end_s: float) -> Iterator[int]:
-        """Return the calls that began between these moments, and have not been made."""
+        """Yield the calls that began between two moments and have not been made."""
         self._next_span()
         order = self._order
-        for place in range(self._next, len(order)):  # a slice would copy all that is left, at each look at the clock
+        for place in range(self._next, len(order)):  # a slice would copy the rest at each look at the clock
             seq = order[place]
             moment = self.spans[seq].begin_s
             if moment > end_s:
@@ -109,7 +109,7 @@ class Schedule:
                 yield seq
 
     def lag(self, path: str) -> float:
-        """Return the lag of a path: its own, or that of the nearest path above it."""
+        """Return the lag of a path, or that of its nearest parent with one."""
         lags = self.lags
         if not lags:
             return 0.0
@@ -120,12 +120,12 @@ class Schedule:
         return lags[path]
 
     def set_lag(self, path: str, lag_s: float) -> None:
-        """Say how much later than recorded the candidate is on this path from now on."""
+        """Set how much later than recorded the candidate is on this path."""
         self.lags[path] = lag_s
 
 
 def _end_of(call: Call) -> float:
-    """Return when a call ended, or the run that has left it behind."""
+    """Return when a call ended or, if it was abandoned, when its run did."""
     span = call.span
     if span is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Tape: the calls of a run, indexed so that a later execution is served by lookup, never by search."""
+"""Tape: the calls of a run, indexed so that serving them needs lookups instead of searches."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from replaykit.handlers.replay.traced_model_calls import Traced, TracedCalls
     from replaykit.wire.conversation import Conversation
 
-_CAUSAL = MatchMode.CAUSAL  # asked for every call: Python 3.11 is slow to find a member of an enum
+_CAUSAL = MatchMode.CAUSAL  # looked up for every call, and enum member access is slow in Python 3.11
 UNKNOWN = b"null"
-"""The arguments of a call that nobody has written down; those that were are an object."""
+"""The arguments of a call without recorded ones, which would be an object."""
 
 
 class Tape:
-    """The recorded calls of a run, in the order they were made."""
+    """The recorded calls of a run, in order."""
 
     def __init__(self, calls: Iterable[Call], *, name: str = "", started_at: float = 0.0) -> None:
         try:
@@ -49,7 +49,7 @@ class Tape:
             raise wrong_argument("rk.Tape", calls, "rk.Tape(store.load(run_id).calls)") from None
         self.name = name
         self.pins = Pins()
-        """The part of the run's chance that a replay holds again."""
+        """The randomness of the run that a replay reproduces."""
         self.not_held: tuple[str, ...] = ()
         self.held_up_s = 0.0
         self.after_calls_s = 0.0
@@ -57,13 +57,13 @@ class Tape:
         self.source_format = ""
         """The format of the trace that an imported run came from."""
         self.started_at = started_at
-        """When the run began, in seconds since the epoch; 0 when nobody knows."""
+        """When the run began, in seconds since the epoch; 0 if unknown."""
         self.holds_date = True
-        """True if a replay has the date of the run, where the times of its calls are known."""
+        """True if a replay uses the run's date, provided that the times of its calls are known."""
 
     @classmethod
     def of(cls, run: TraceRun) -> Tape:
-        """The tape of a run."""
+        """Return the tape of a run."""
         if not isinstance(run, TraceRun):
             raise wrong_argument("rk.Tape.of", run, "rk.Tape.of(store.load(run_id))")
         tape = cls(run.calls, name=run.name or run.id, started_at=run.started_at)
@@ -81,12 +81,12 @@ class Tape:
 
     @cached_property
     def is_foreign(self) -> bool:
-        """True when some tool's call is from a foreign trace: only recorded calls have a span."""
+        """Whether a tool call comes from a foreign trace. Only recorded calls have a span."""
         return any(call.span is None and isinstance(call, ToolCall) for call in self.calls)
 
     @cached_property
     def is_redacted(self) -> bool:
-        """True when placeholders stand in what was asked."""
+        """Whether the requests contain placeholders."""
         names = {call.name for call in self.calls}
         return may_be_redacted([*self.requests.distinct_texts(), *map(str.encode, names)])
 
@@ -97,12 +97,12 @@ class Tape:
 
 
 class ForeignCalls:
-    """The calls of one tool in a foreign trace, by the arguments that the model gave."""
+    """The calls of one tool in a foreign trace, by the arguments that the model wrote."""
 
     def __init__(self, parameters: Parameters, keys: Iterable[tuple[int, bytes]], used: bytearray) -> None:
         self.parameters = parameters
         self.arguments: list[bytes | None] = [None] * len(used)
-        """Of each call on the tape, if it is one of them."""
+        """For each call on the tape, its arguments if it is one of them."""
         self.last: dict[bytes, int] = {}
         for index, key in keys:
             arguments = parameters.model_arguments(key, is_recorded=True)
@@ -112,7 +112,7 @@ class ForeignCalls:
 
 
 class LastMiss(Struct, frozen=True):
-    """The last call that was not found: what it asked, its number, and the recorded call that is most like it."""
+    """The latest miss: the call, its number, and the nearest recorded call."""
 
     question: tuple[str, str, bytes]
     number: int
@@ -120,7 +120,7 @@ class LastMiss(Struct, frozen=True):
 
 
 class Matcher:
-    """Finds the recorded call for each call of a candidate; each recorded call is taken once."""
+    """Finds the recorded call for each call of a candidate. Each recorded call is used once."""
 
     def __init__(
         self,
@@ -139,28 +139,28 @@ class Matcher:
         self._redaction = Redaction(self, key_id) if tape.is_redacted else None
         tools = {call.seq for call in self.calls if isinstance(call, ToolCall)}
         self.inner = bytearray(call.parent in tools for call in self.calls)
-        """True for calls inside a recorded tool: they do not happen when that tool is served."""
+        """True for calls inside a recorded tool, which do not happen when that tool is served."""
         self.unanswerable: dict[int, str] = {}
-        """Calls on the tape whose outcome cannot be given again, and why."""
+        """Calls on the tape whose outcome cannot be served, with the reason."""
         self._plain = bytearray(len(self.calls))
-        """True for calls that can be answered, with nothing to be noted."""
+        """True for calls that can be served with nothing to note."""
         self._is_direct = mode is _CAUSAL and not self._ignore and self._redaction is None
-        """True when calls are found by their paths and arguments as they are, and nobody else takes them."""
+        """True if calls are found by unmodified path and arguments, and no other process takes them."""
         self._started_at = tape.started_at
         self._now_index: NowIndex | None = None
         self._cursor = 0
         self.last_miss: LastMiss | None = None
         self._taken_elsewhere: set[tuple[str, str, TextKey]] = set()
-        """Paths, names and arguments of recorded calls that were given in another place: those left are shifted."""
+        """Path, name and arguments of recorded calls that were served elsewhere, which shifts the remaining ones."""
         self._requests = tape.requests
         self._text_key = tape.requests.blocks.key
         self._whole_key = TextBlocks().key
-        """The key of all arguments of a call, where less is compared."""
+        """Makes keys of complete arguments, for calls of which only a part is compared."""
         self._keys: list[TextKey] = []
-        """Of each call, what is compared of its arguments."""
+        """For each call, the key of its compared arguments."""
         self._next_of_name: dict[tuple[str, str], int] = {}
         self._foreign: dict[tuple[str, int], ForeignCalls] = {}
-        """By the tool's name and function; made when a call is not found otherwise."""
+        """By tool name and function. Filled when a call is not found otherwise."""
         for index, call in enumerate(self.calls):
             self._enter(index, call)
         self._by_path = CallIndex(self._places, self.used)
@@ -169,18 +169,18 @@ class Matcher:
 
     @classmethod
     def of(cls, tape: Tape, rules: MatchRules) -> Matcher:
-        """A matcher that keeps the rules of a case."""
+        """Return a matcher for the rules of a case."""
         return cls(tape, rules.mode, rules.ignore, key_id=rules.redaction_key_id, model=rules.model)
 
     @cached_property
     def traced(self) -> TracedCalls:
-        """The calls of models that are found by their conversation. Nobody asks for them before a model is called."""
+        """The model calls that are found by conversation, built when a model is first called."""
         from replaykit.handlers.replay.traced_model_calls import TracedCalls  # noqa: PLC0415 (few tapes hold any)
 
         return TracedCalls(self, self._over, self._model)
 
     def _over(self, calls: list[LlmCall]) -> Matcher:
-        """A matcher over other calls by the same rules."""
+        """Return a matcher for other calls by the same rules."""
         tape = Tape((), started_at=self._started_at)
         tape.calls = list(calls)
         matcher = Matcher(tape, self.mode, [path.text for path in self._ignore], key_id=self._key_id)
@@ -200,7 +200,7 @@ class Matcher:
         self._plain[index] = index not in self.unanswerable and not call.mutated and not is_opaque
 
     def _place(self, index: int) -> tuple[str, str, str, TextKey]:
-        """Return the path, kind, name and arguments of a recorded call, as they are compared."""
+        """Return the compared path, kind, name and arguments of a recorded call."""
         call = self.calls[index]
         return self._spelled(call.path), call.kind, self._spelled(call.name), self._keys[index]
 
@@ -208,7 +208,7 @@ class Matcher:
     def _places(self) -> list[tuple[str, str, str, TextKey]]:
         if self._redaction is not None:
             return list(map(self._place, range(len(self.calls))))
-        # What `_place` gives for each call, in a third of the time.
+        # Equivalent to `_place` for each call, in a third of the time.
         return [(call.path, call.kind, call.name, key) for call, key in zip(self.calls, self._keys, strict=True)]
 
     def _cut(self, part: slice) -> list[tuple[Hashable, ...]]:
@@ -217,17 +217,17 @@ class Matcher:
 
     @cached_property
     def _by_arguments(self) -> CallIndex:
-        """The recorded calls by all but their paths. A candidate that was not edited seldom needs them."""
+        """The recorded calls by everything but their paths. An unedited candidate rarely needs them."""
         return CallIndex(self._cut(slice(1, None)), self.used)
 
     @cached_property
     def _by_request(self) -> CallIndex:
-        """The recorded calls by path, and by all of their arguments besides what is compared of them."""
+        """The recorded calls by place and by all of their arguments, including those that are not compared."""
         return CallIndex([(*self._place(index), whole) for index, whole in enumerate(self._requests.keys)], self.used)
 
     @cached_property
     def _by_request_anywhere(self) -> CallIndex:
-        """The same by all but their paths."""
+        """The recorded calls by the same, without their paths."""
         keys = [(*self._place(index)[1:], whole) for index, whole in enumerate(self._requests.keys)]
         return CallIndex(keys, self.used)
 
@@ -268,13 +268,13 @@ class Matcher:
         return {self._place(index)[1:]: index for index in range(len(self.calls))}
 
     def _spelled(self, name: str) -> str:
-        """A name or a path as it is compared."""
+        """Return a name or path in the form in which it is compared."""
         if self._redaction is None or not name:
             return name
         return canonical(name.encode()).decode()
 
     def key(self, name: str, arguments: bytes) -> bytes:
-        """Return what is compared of the arguments: no ignored members, and of a placeholder its value."""
+        """Return the compared part of the arguments: no ignored members, and placeholders in canonical form."""
         if self._redaction is not None:
             arguments = canonical(arguments)
         if not self._ignore:
@@ -283,9 +283,9 @@ class Matcher:
         return dumps(remaining, option=orjson.OPT_SORT_KEYS)
 
     def take_plain(self, call: PendingCall) -> int | None:
-        """Where the call is on the tape that answers this one, if it is found at once and nothing is said about it.
+        """Return the index of the recorded call if it is found at once with nothing to note.
 
-        `take` finds it as well.
+        `take` would find the same.
         """
         if not self._is_direct or call.key is not call.arguments:
             return None
@@ -299,20 +299,19 @@ class Matcher:
         return index
 
     def plain_at(self, place: tuple[str, str, str, TextKey]) -> int | None:
-        """The recorded call that a call with this path, kind, name and arguments is answered with, if nothing is said
-        about it. It is not taken yet."""
+        """Return the recorded call at this place if there is nothing to note, without taking it."""
         index = self._by_path.heads.get(place, NONE) if self._is_direct else NONE
         if index == NONE or self.used[index] or not self._plain[index]:
             return None
         return index
 
     def take_plain_at(self, place: tuple[str, str, str, TextKey], index: int) -> None:
-        """Take the call that `plain_at` has found."""
+        """Take the call that `plain_at` found."""
         self._by_path.heads[place] = self._by_path.after[index]
         self.used[index] = 1
 
     def take(self, call: PendingCall) -> Taken:
-        """The recorded call that answers this one, and how it was found: exact, moved or arguments."""
+        """Take the recorded call for this one, and return how it was found: exact, moved or arguments."""
         if not self._is_traced(call):
             return self._take_recorded(call)
         if self.traced.is_all:
@@ -320,12 +319,12 @@ class Matcher:
         return self._take_recorded(call) or self.traced.take(self, call)
 
     def _is_traced(self, call: PendingCall) -> bool:
-        """True for a call of a model over HTTP that may be found by its conversation."""
+        """Return whether a call is a model's over HTTP, which may be found by its conversation."""
         return self.has_traced and call.kind == MODEL and call.request is not None
 
     def _take_recorded(self, call: PendingCall) -> Taken:
         if self._is_direct and call.key is call.arguments:
-            # Most calls of tasks and threads are found here, in a third of the time that the rest takes.
+            # Most calls of tasks and threads are found here, in a third of the time of the general way.
             key = self._text_key(call.name, call.key)
             index = self._by_path.heads.get((call.path, call.kind, call.name, key), NONE)
             if index != NONE and not self.used[index]:
@@ -333,14 +332,14 @@ class Matcher:
                 return index, "exact"
         found = self._look(call, self._take)
         if found is None and self._redaction is None and Parts(call.key):
-            # The input was redacted, and nothing that was asked for.
+            # Only the input was redacted, not the requests.
             self._redaction = Redaction(self, self._key_id)
             self._is_direct = False
             return self._look(call, self._take)
         return found
 
     def nearest_model(self, call: PendingCall) -> tuple[Traced, Conversation] | None:
-        """The recorded call of a model that was asked what is most like this one, and what this one asks."""
+        """Return the recorded model call with the most similar conversation, and the conversation of this call."""
         now = self.traced.conversation(call)
         if now is None:
             return None
@@ -350,15 +349,15 @@ class Matcher:
         return recorded, now
 
     def unknown_models(self) -> bool:
-        """True when a call of a model is left of which the tape does not say what was asked."""
+        """Return whether an unused model call lacks its recorded request."""
         return self.has_traced and self.traced.has_unknown(self)
 
     def is_asked_again(self, index: int) -> bool:
-        """True when another call of a model is left that was asked the same as the one at this index."""
+        """Return whether another unused model call has the same request."""
         return self.has_traced and self.traced.is_asked_again(self, index)
 
     def take_by_kind(self, call: PendingCall, *, written: bool = False) -> ByKind | None:
-        """The recorded call for one that was not found, where that was redacted with another key."""
+        """Find the recorded call for a missed one, if the recording was redacted with another key."""
         if self._redaction is None:
             found = None
         else:
@@ -391,9 +390,10 @@ class Matcher:
         return self._use(index, "moved")
 
     def take_by_model_arguments(self, call: PendingCall) -> Taken:
-        """The call of a foreign trace with the same arguments, apart from what traces leave out.
+        """Take a foreign trace's call with the same arguments, apart from what traces leave out.
 
-        Those are defaults of the tool's own signature, and what a framework injects. Recorded calls hold them all.
+        These are defaults of the tool's signature and arguments injected by a framework. Recorded calls contain them
+        all.
         """
         if call.parameters is None:
             return None
@@ -424,7 +424,7 @@ class Matcher:
         return self._use(index, "moved")
 
     def _foreign_calls(self, call: PendingCall) -> ForeignCalls | None:
-        """The calls of this tool that a foreign trace holds; None where there are none."""
+        """Return the calls of this tool in a foreign trace; None if there are none."""
         parameters = call.parameters
         if parameters is None:
             return None
@@ -439,7 +439,8 @@ class Matcher:
         return None
 
     def take_as_now(self, call: PendingCall, began_at: float, now: float) -> Taken:
-        """The recorded call that differs from this one only in the current time, where both say it."""
+        """Take a recorded call that differs only in the current time."""
+        # Strict and sequential matching go by position, and a tape without a start has no moments to compare.
         if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
             return None
         found = self._look(call, partial(self._take_as_now, began_at=began_at, now=now))
@@ -449,7 +450,7 @@ class Matcher:
 
     def _take_as_now(self, call: PendingCall, *, began_at: float, now: float) -> Taken:
         path, name, arguments = self._compared(call)
-        # Where the date is held it is that of the recording, and the process may have begun before it was.
+        # If the date is frozen, it is that of the recording, and the process may have started before that took effect.
         without = without_moments(arguments, self._started_at if began_at > now else began_at, now)
         if NOW not in without:
             return None
@@ -466,7 +467,7 @@ class Matcher:
         return self._spelled(call.path), self._spelled(call.name), self.key(call.name, key_of(call))
 
     def take_exactly(self, call: PendingCall) -> int | None:
-        """The recorded call with this very path and these arguments, or nothing."""
+        """Take the recorded call with exactly this path and these arguments; None if there is none."""
         found = self._look(call, self._take_exactly, anywhere=False)
         if found is None and self._is_traced(call):
             return self.traced.take_exactly(self, call)
@@ -483,11 +484,11 @@ class Matcher:
         return self._use(index, "exact")
 
     def _compared(self, call: PendingCall) -> tuple[str, str, bytes]:
-        """Path, name and arguments of a call as those on the tape are compared with them."""
+        """Return path, name and arguments of a call in the form in which they are compared."""
         return self._spelled(call.path), self._spelled(call.name), self.key(call.name, call.key)
 
     def last_outcome(self, call: PendingCall) -> int | None:
-        """The last recorded call with these arguments: what a loop would have seen."""
+        """Return the last recorded call with these arguments: what a loop would have seen."""
         arguments = self.key(call.name, call.key)
         if self._redaction is not None:
             arguments = self._redaction.recorded_key(arguments)
@@ -503,33 +504,33 @@ class Matcher:
         return foreign.last.get(foreign.parameters.model_arguments(arguments))
 
     def of_name(self, call: PendingCall) -> list[int]:
-        """All recorded calls of this kind and name."""
+        """Return all recorded calls of this kind and name."""
         return self._by_name.get((call.kind, self._spelled(call.name)), [])
 
     def free_of_name(self, call: PendingCall) -> Iterator[int]:
-        """The recorded calls of this kind and name that are not taken yet."""
+        """Yield the unused recorded calls of this kind and name."""
         return self._free_by_name.free((call.kind, self._spelled(call.name)))
 
     def names(self, kind: str) -> list[str]:
-        """The names of the recorded calls of a kind."""
+        """Return the names of the recorded calls of a kind."""
         names = [self.calls[indexes[0]].name for (other, _), indexes in self._by_name.items() if other == kind]
         return sorted(names)
 
     def some_of_name(self, call: PendingCall, count: int) -> list[int]:
-        """Up to so many recorded calls of this kind and name: the first that are not taken yet, else the last."""
+        """Return up to `count` recorded calls of this kind and name: the first unused ones, or else the last ones."""
         return list(islice(self.free_of_name(call), count)) or self.of_name(call)[: -count - 1 : -1]
 
     def some_of_kind(self, kind: str, count: int) -> list[int]:
-        """The same whatever their names."""
+        """Do the same for all names of a kind."""
         return list(islice(self._free_by_kind.free(kind), count)) or self._by_kind.get(kind, [])[: -count - 1 : -1]
 
     def has_left(self, call: PendingCall) -> bool:
-        """True when a recorded call of this kind and name, made in the same place, is not taken yet."""
+        """Return whether a recorded call of this kind, name and path is unused."""
         place = self._spelled(call.path), call.kind, self._spelled(call.name)
         return self._by_name_and_path.first(place) is not None
 
     def expected(self) -> int | None:
-        """In strict mode, the recorded call that has to come next."""
+        """Return the next expected call in strict mode."""
         while self._cursor < len(self.calls) and (self.used[self._cursor] or self.inner[self._cursor]):
             self._cursor += 1
         if self._cursor < len(self.calls):
@@ -537,7 +538,7 @@ class Matcher:
         return None
 
     def unused(self) -> list[int]:
-        """The recorded calls that the candidate did not make."""
+        """Return the recorded calls that the candidate did not make."""
         return [i for i in range(len(self.calls)) if not self.used[i] and not self.inner[i]]
 
     def _take_strictly(self, call: PendingCall, arguments: bytes) -> Taken:
@@ -564,7 +565,7 @@ class Matcher:
         return self._use(index, "arguments")
 
     def _is_same_call(self, call: PendingCall, index: int, arguments: bytes) -> bool:
-        """True when a foreign trace's call differs only in what traces leave out."""
+        """Return whether a foreign trace's call differs only in what traces leave out."""
         parameters, recorded = call.parameters, self.calls[index]
         if parameters is None or recorded.span is not None:
             return False
@@ -572,13 +573,13 @@ class Matcher:
         return key == parameters.model_arguments(arguments)
 
     def _whole(self, call: PendingCall, arguments: bytes) -> TextKey | None:
-        """Return the key of all arguments of a call where less of them (`arguments`) is compared."""
+        """Return the key of all arguments of a call if only a part of them (`arguments`) is compared."""
         if arguments is call.arguments:
             return None
         return self._whole_key(call.name, call.arguments)
 
     def _first_at_path(self, key: tuple[str, str, str, TextKey], whole: TextKey | None) -> int | None:
-        """Return the first call of this path, kind, name and arguments; one that agrees in all arguments goes first."""
+        """Return the first call at this place, preferring one that agrees in all arguments."""
         index = self._by_path.first(key)
         if index is not None and whole is not None and not self._by_path.is_only(index):
             agreeing = self._first_free(self._by_request, (*key, whole))
@@ -587,7 +588,7 @@ class Matcher:
         return self._first_free(self._by_path, key)
 
     def _first_anywhere(self, key: tuple[str, str, TextKey], whole: TextKey | None) -> int | None:
-        """The same at any path."""
+        """Do the same at any path."""
         index = self._by_arguments.first(key)
         if index is not None and whole is not None and not self._by_arguments.is_only(index):
             agreeing = self._first_free(self._by_request_anywhere, (*key, whole))
@@ -596,7 +597,7 @@ class Matcher:
         return self._first_free(self._by_arguments, key)
 
     def _first_free(self, calls: CallIndex, key: Hashable) -> int | None:
-        """Return the first of the calls with this key that nobody has taken; whoever asks takes it."""
+        """Claim and return the first unused call with this key."""
         index = calls.first(key)
         while index is not None and not self._claim(index):
             self.used[index] = 1
@@ -604,7 +605,7 @@ class Matcher:
         return index
 
     def _claim(self, index: int) -> bool:
-        """True when this call is nobody else's."""
+        """Return whether this process may use the call. Shared tapes override this."""
         return True
 
     def take_first(self, calls: CallIndex, key: Hashable) -> int | None:
@@ -615,7 +616,7 @@ class Matcher:
         return index
 
     def take_text(self, call: PendingCall, texts: Iterable[bytes]) -> int | None:
-        """Take the first recorded call of this kind and name with one of these arguments, before all at this path."""
+        """Take the first recorded call of this kind and name with one of these arguments, preferring this path."""
         path, name = self._spelled(call.path), self._spelled(call.name)
         keys = [self._text_key(name, text) for text in texts]
         for index, places in (
@@ -629,14 +630,14 @@ class Matcher:
         return None
 
     def compared_text(self, index: int) -> bytes:
-        """Return what is compared of the arguments of a recorded call."""
+        """Return the compared arguments of a recorded call."""
         key = self._keys[index]
         if isinstance(key, tuple):
             return b"".join(key)
         return key
 
     def take_of(self, indexes: Iterable[int]) -> int | None:
-        """The first of these recorded calls that is not taken yet."""
+        """Take the first unused one of these calls."""
         for index in indexes:
             if self.used[index]:
                 continue
@@ -651,17 +652,17 @@ class Matcher:
 
 
 def _has_no_bytes(call: Call, model: ModelMatch | None) -> bool:
-    """True for the call of a model that is found by its conversation, since that is all a trace has."""
+    """Return whether a model call is found by its conversation, because a trace has nothing else."""
     return isinstance(call, LlmCall) and (call.wire is None or model is ModelMatch.IGNORE)
 
 
 def is_refused(call: Call) -> bool:
-    """True for a call that a replay or a fork refused: the world never answered it."""
+    """Return whether a replay or fork refused the call, so that it has no real answer."""
     return call.error is not None and call.error.module == ReplayKitError.__module__
 
 
 def _unanswerable(call: Call) -> str:
-    """Return why a recorded call cannot be answered; empty when it can, or was interrupted and may be again."""
+    """Return why a recorded call cannot be answered; empty if it can, or if it was interrupted and may be again."""
     result = call.result_json
     if not result and not call.answered and call.complete:
         return "no outcome of it was recorded"

@@ -1,7 +1,7 @@
-"""Taped requests: what the calls of a tape asked, read once.
+"""Taped requests: the requests of a tape's calls, read once.
 
-With 400 calls over 400 messages that is 80 MB, more than any cache holds: going over it again takes 15 ms, as much as
-everything that is found out here.
+With 400 calls over 400 messages they have 80 MB, more than any CPU cache holds. Another pass takes 15 ms, as long as
+everything that is computed here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replaykit.model.values import DOLLAR, Raw
 from replaykit.seam.results import OPAQUE
 
 TextKey: TypeAlias = bytes | tuple[bytes, ...]
-"""A short text itself, or the blocks of a long one. Two keys are equal where the texts are."""
+"""A short text itself, or the blocks of a long one. Keys are equal if and only if the texts are."""
 
 LONG_BYTES = 16 * 1024
 _SHORT_BYTES = 256
@@ -25,22 +25,22 @@ _BETWEEN_OBJECTS = b'},{"'
 
 
 class TextBlocks:
-    """Makes the keys of texts; those of the same `owner` are expected to begin alike.
+    """Makes the keys of texts. Texts of the same `owner` are expected to begin alike.
 
-    Each call of a conversation repeats the text of the call before. A dict with whole texts as keys hashes and holds
-    all of them. So a long text is looked up by a tuple of its blocks. A text that begins like the one before shares
-    its blocks: their hashes are known, and each is held once. With 400 calls over 400 messages, 80 MB in all, a replay
-    spends 15 ms on keys instead of 90.
+    Each call of a conversation repeats the text of the previous call, and a dict with whole texts as keys would hash
+    and hold all of them. A long text therefore has a tuple of blocks as its key, and shares the leading blocks of the
+    previous text, whose hashes are cached. With 400 calls over 400 messages, 80 MB in all, a replay spends 15 ms on
+    keys instead of 90.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, list[bytes]] = {}
-        """The blocks of the last text, by its owner. The last of them is shorter than the others, and may be empty."""
+        """The blocks of the last text by owner. The last block is shorter than the others and may be empty."""
         self.same_bytes = 0
-        """With how many bytes the last text and the one before it begin alike."""
+        """The length of the common beginning of the last two texts, in bytes."""
 
     def key(self, owner: str, text: bytes) -> TextKey:
-        """Return what the text is looked up by."""
+        """Return the key of a text."""
         if len(text) < LONG_BYTES:
             self.same_bytes = 0
             return text
@@ -56,37 +56,37 @@ class TextBlocks:
         self.same_bytes = same * _BLOCK_BYTES
         if same < len(last):
             self.same_bytes += common_prefix(last[same], blocks[same])
-        if same < count or len(last) < len(blocks):  # else it is the beginning of a text that may come again
+        if same < count or len(last) < len(blocks):  # otherwise it is the beginning of a text that may come again
             self._last[owner] = blocks
         return tuple(blocks)
 
 
 class TapedRequests:
-    """The requests of some calls: their keys, whether they can be compared, and the texts in them."""
+    """The requests of calls: their keys, whether they are comparable, and the texts in them."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         self.blocks = TextBlocks()
         self.keys: list[TextKey] = []
-        """The key of each request, where all of it is compared."""
+        """The key of each complete request."""
         self.are_opaque: list[bool] = []
-        """True for each request that holds a value which cannot be compared."""
+        """True for each request that contains a value that cannot be compared."""
         self._ends: list[bytes] = []
-        """Short requests, and of those that begin like the one before what comes then."""
+        """Short requests, and the ends of requests that begin like the previous one."""
         self._others: list[Raw] = []
         for call in calls:
             self._read(call)
 
     def _read(self, call: Call) -> None:
         request = bytes(call.request_json)
-        if len(request) < _SHORT_BYTES:  # as most: there is nothing to share
+        if len(request) < _SHORT_BYTES:  # the usual case, with nothing to share
             self.keys.append(request)
             self.are_opaque.append(DOLLAR in request and OPAQUE in request)
             self._ends.append(request)
             return
         self.keys.append(self.blocks.key(call.name, request))
         self.are_opaque.append(holds_opaque(request))
-        # Nothing goes over from one object to the next, so the request is cut there. Where such characters end a text,
-        # no placeholder does.
+        # No placeholder spans two objects, so cut the request between them. If these characters are part of a text,
+        # they are still not part of a placeholder.
         start = request.rfind(_BETWEEN_OBJECTS, 0, self.blocks.same_bytes)
         if start < 0:
             self._others.append(call.request_json)
@@ -94,11 +94,17 @@ class TapedRequests:
             self._ends.append(request[start:])
 
     def distinct_texts(self) -> Iterator[bytes]:
-        """Yield texts that hold whatever was asked. Of a request that begins like the one before, it is the end."""
+        """Yield texts that together contain all requests.
+
+        For a request that begins like the previous one, only its end.
+        """
         yield from self._ends
         yield from distinct_texts(self._others)
 
 
 def holds_opaque(arguments: bytes) -> bool:
-    """True when a value stands in the arguments that cannot be compared. The first look is forty times as quick."""
+    """Return whether arguments contain a value that cannot be compared.
+
+    The single-byte check is forty times as fast.
+    """
     return DOLLAR in arguments and OPAQUE in arguments

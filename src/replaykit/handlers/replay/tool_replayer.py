@@ -1,4 +1,4 @@
-"""ToolReplayer: ask a run what one of its tools answered."""
+"""ToolReplayer: query what a tool answered in a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replaykit.store.open import StoreLike, open_store
 
 
 class ToolReplayer:
-    """The recorded answers of one run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
+    """Serve the recorded answers of a run's tools: `ToolReplayer(run_id).replay("search_docs", {"query": "…"})`."""
 
     @checked("rk.ToolReplayer(run_id)")
     def __init__(self, run_id: str, *, store: StoreLike = None, rules: MatchRules | None = None) -> None:
@@ -30,7 +30,7 @@ class ToolReplayer:
 
     @checked('tools.replay("search_docs", {"query": "why?"})')
     def replay(self, tool: str, arguments: Mapping[str, Json] | None = None) -> Json:
-        """Return what the tool answered to these arguments; its exception is raised again, a miss is a Divergence."""
+        """Return the tool's recorded result for these arguments, or raise its exception. A miss raises `Divergence`."""
         call = pending_call(TOOL, tool, canonical(dict(arguments or {})), self._scope, time.time())
         return through(self._scope, call, lambda: _not_live(tool), partial(_give, ToolValues(tool, None)))
 

@@ -1,7 +1,7 @@
-"""Calls of models on a tape that only a trace tells of: found by what was asked, whichever API asks it.
+"""Model calls that only a trace contains, found by conversation, whichever API the candidate uses.
 
-Each is entered under the key of its conversation (`wire.conversation`) into a matcher of its own, so that modes,
-ignored members, placeholders and the current time work as they do for every other call.
+Each is entered into a separate matcher under the key of its conversation (`wire.conversation`), so that modes, ignored
+members, placeholders and the current time work as for every other call.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ if TYPE_CHECKING:
     from replaykit.handlers.replay.tape import Matcher
 
 T = TypeVar("T")
+# The common name of all entries. If the model is compared, it is part of the key.
 _NAME = "model"
-"""The name under which all of them are entered: which model it is, is a part of the key where it is compared."""
+# The number of recorded calls compared to find the one nearest to a miss.
 _COMPARED = 50
-"""Recorded calls that are compared to find the one that a miss is most like."""
 _BY_KEY = (MatchMode.CAUSAL, MatchMode.ARGS)
 
 
 class Traced(Struct, frozen=True):
-    """A recorded call of a model, and what it was asked."""
+    """A recorded model call and its conversation."""
 
     index: int
-    """Among the calls of the tape."""
+    """Its index on the tape."""
     call: LlmCall
     conversation: Conversation
 
 
 class TracedCalls:
-    """The calls of models on a tape that are found by their conversation."""
+    """The model calls on a tape that are found by conversation."""
 
     def __init__(self, matcher: Matcher, make: Callable[[list[LlmCall]], Matcher], rule: ModelMatch | None) -> None:
         self._reader = ConversationReader()
         self._is_exact = rule is ModelMatch.EXACT
         self._calls: list[Traced] = []
         self.unknown: list[int] = []
-        """Those of which the trace does not say what was asked."""
+        """The calls whose requests are missing from the trace."""
         for index, call in enumerate(matcher.calls):
             if isinstance(call, LlmCall) and (call.wire is None or rule is ModelMatch.IGNORE):
                 self._enter(index, call)
         self.is_all = len(self._calls) + len(self.unknown) == sum(isinstance(call, LlmCall) for call in matcher.calls)
-        """True when every call of a model on the tape is one of them."""
+        """True if all model calls on the tape are among these."""
         self._indexes: list[int] = []
-        """Of each view, the call that it is of, among the calls of the tape."""
+        """For each view, the index of its call on the tape."""
         self._views: dict[int, list[int]] = {}
         self._questions: list[bytes] = []
-        """Of each view, what is asked."""
+        """For each view, its request."""
         self._asked_alike: dict[bytes, list[int]] = {}
-        """The calls that are asked the same, without those at the end that are known to be taken."""
+        """The calls with the same request, without used ones at the end."""
         views = []
         for number, (index, view) in enumerate(sorted(self._in_all_forms(matcher), key=lambda pair: pair[0])):
             views.append(view)
@@ -83,33 +83,33 @@ class TracedCalls:
             self._calls.append(Traced(index, call, conversation))
 
     def _in_all_forms(self, matcher: Matcher) -> Iterator[tuple[int, LlmCall]]:
-        """Each call with its key for its arguments; several times where its texts may be joined in several ways."""
+        """Yield a view of each call with its key as arguments; several if its texts can be joined in different ways."""
         for traced in self._calls:
             conversation = traced.conversation
             for joiner in _joiners(conversation, matcher):
                 key = conversation.key(conversation.scope(exact=self._is_exact), joiner)
                 yield traced.index, _view(traced.call, key)
-        if matcher.mode is MatchMode.SEQUENCE:  # the one mode in which nobody has to know what was asked
+        if matcher.mode is MatchMode.SEQUENCE:  # the only mode that does not need the requests
             for index in self.unknown:
                 yield index, _view(matcher.calls[index], NULL)
 
     def take(self, matcher: Matcher, call: PendingCall) -> Taken:
-        """The recorded call that was asked the same, and how it was found; it is taken in `matcher` as well."""
+        """Take the recorded call with the same conversation, in `matcher` as well, and return how it was found."""
         return self._first(matcher, call, self._matcher.take)
 
     def take_exactly(self, matcher: Matcher, call: PendingCall) -> int | None:
-        """The same, made at the same path."""
+        """Do the same, but only at the same path."""
         found = self._first(matcher, call, lambda form: _pair(self._matcher.take_exactly(form)))
         if found is None:
             return None
         return found[0]
 
     def take_as_now(self, matcher: Matcher, call: PendingCall, began_at: float, now: float) -> Taken:
-        """The same, but for the current time."""
+        """Do the same, ignoring the current time."""
         return self._first(matcher, call, lambda form: self._matcher.take_as_now(form, began_at, now))
 
     def take_by_kind(self, matcher: Matcher, call: PendingCall, *, written: bool) -> ByKind | None:
-        """The same, but for placeholders of another key."""
+        """Do the same, with placeholders of another key."""
         for form in self._forms(call):
             found = self._matcher.take_by_kind(form, written=written)
             if found is None:
@@ -123,7 +123,7 @@ class TracedCalls:
         return None
 
     def last_outcome(self, call: PendingCall) -> int | None:
-        """The last recorded call that was asked the same."""
+        """Return the last recorded call with the same conversation."""
         for form in self._forms(call):
             found = self._matcher.last_outcome(form)
             if found is not None:
@@ -131,7 +131,7 @@ class TracedCalls:
         return None
 
     def is_asked_again(self, matcher: Matcher, index: int) -> bool:
-        """True when the tape holds another call, not taken yet, that is asked the same as this one."""
+        """Return whether the tape holds another unused call with the same request."""
         for view in self._views.get(index, ()):
             alike = self._asked_alike[self._questions[view]]
             _drop_taken(alike, matcher.used)
@@ -140,12 +140,12 @@ class TracedCalls:
         return False
 
     def has_unknown(self, matcher: Matcher) -> bool:
-        """True when a call is left of which the tape does not say what was asked."""
+        """Return whether an unused call lacks its recorded request."""
         _drop_taken(self.unknown, matcher.used)
         return bool(self.unknown)
 
     def conversation(self, call: PendingCall) -> Conversation | None:
-        """Return what a call asks, with what the provider would have kept."""
+        """Return a call's conversation, including what the provider would have stored."""
         found = self._reader.read(call.arguments, model=call.name)
         if found is None or not found.continues:
             return found
@@ -155,7 +155,7 @@ class TracedCalls:
         return self._reader.read(call.arguments, before=before, model=call.name)
 
     def nearest(self, matcher: Matcher, now: Conversation) -> Traced | None:
-        """The recorded call whose conversation is most like this one: of those not taken, else of any."""
+        """Return the recorded call with the most similar conversation, preferring unused calls."""
         candidates: list[Traced] = []
         for index in matcher.some_of_kind(MODEL, _COMPARED):
             call: LlmCall = matcher.calls[index]  # type: ignore[assignment]
@@ -171,7 +171,7 @@ class TracedCalls:
         return max(candidates, key=likeness, default=None)
 
     def _response_conversation(self, response: str) -> Conversation | None:
-        """The conversation behind a response that was served, with its answer."""
+        """Return the conversation that led to a served response, including its answer."""
         if self._by_response is None:
             self._by_response = {response_id(traced.call): traced for traced in self._calls}
         traced = self._by_response.get(response)
@@ -191,7 +191,7 @@ class TracedCalls:
         return None
 
     def _claim(self, matcher: Matcher, view: int) -> int | None:
-        """Take the call behind a view in the matcher of the tape; None where somebody else has."""
+        """Take a view's call in the tape's matcher; return None if that fails."""
         index = self._indexes[view]
         for number in self._views[index]:
             self._matcher.used[number] = 1
@@ -200,7 +200,7 @@ class TracedCalls:
         return matcher.take_of([index])
 
     def _forms(self, call: PendingCall) -> list[PendingCall]:
-        """The call as it may have been recorded. Those of the last call are remembered: redaction amends them."""
+        """Return the forms in which the call may have been recorded, cached once, because redaction modifies them."""
         if self._recent is None or self._recent[0] is not call:
             self._recent = call, list(self._all_forms(call))
         return self._recent[1]
@@ -219,7 +219,7 @@ class TracedCalls:
 
 
 def _drop_taken(indexes: list[int], used: bytearray) -> None:
-    """Remove calls from the end of a list for as long as they are taken: each is looked at once."""
+    """Remove used calls from the end of a list, so that each is checked only once."""
     while indexes and used[indexes[-1]]:
         indexes.pop()
 

@@ -1,4 +1,4 @@
-"""Misses that chance alone explains: what the recording could not hold, a replay cannot draw again."""
+"""Misses that randomness alone explains, because the recording could not control it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from replaykit.model.values import Json
 from replaykit.seam.own_process import PROCESS_ID
 
 RANDOM = "random"
-"""The name of what `random`, `uuid4` and NumPy gave, while another run of the process held them."""
+"""The source name for `random`, `uuid4` and NumPy while another run of the process controlled them."""
 CHANCE = "chance"
-"""The kind of deviation that such a miss is."""
+"""The kind of deviation for such a miss."""
 _KEY = re.compile(r"[0-9A-Za-z_\-+/=]{8,}")
 _BETWEEN = re.compile(r"[\s,;|]+")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
-_MODULE = re.compile(r"<[\w.]+\.(?=\w+ object at \*)")  # a script's classes are those of `__main__`
+_MODULE = re.compile(r"<[\w.]+\.(?=\w+ object at \*)")  # a script's classes are in `__main__`
 _NUMBER = re.compile(r"\d+")
 _POOL_THREAD = re.compile(r"\bThreadPoolExecutor-\d+_\d+")
 _TEMPORARY = re.compile(r"\btmp[a-z0-9_]{8}\b")
-_ADDRESSES = range(0x5500_0000_0000, 0x8000_0000_0000, 16)  # where Linux and macOS put the objects of 64-bit programs
+_ADDRESSES = range(0x5500_0000_0000, 0x8000_0000_0000, 16)  # object addresses of 64-bit programs on Linux and macOS
 
 
 def by_chance(recorded: Call, now: Json, *, not_held: Sequence[str]) -> str:
-    """Return why a call may differ from the recorded one by chance alone; nothing where it does in other ways."""
+    """Return why randomness alone may explain the difference from the recorded call; empty if it cannot."""
     before = orjson.loads(bytes(recorded.request_json))
     if before != now and _without_order(before) == _without_order(now):
         return (
@@ -65,7 +65,7 @@ def _has_any(not_held: Sequence[str], *names: str) -> bool:
 
 
 def _without_order(value: Json) -> Json:
-    """The value with the items of lists, and the words of texts, in one order."""
+    """Return the value with list items and words of texts sorted."""
     if isinstance(value, dict):
         return {key: _without_order(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -81,8 +81,7 @@ def _differ_in(alike: Callable[[Json, Json], bool], before: Json, now: Json) -> 
 
 
 def _are_of_process(before: Json, after: Json) -> bool:
-    """True for two addresses of objects, and for texts that differ by such, by threads of a pool or by names of
-    temporary files alone."""
+    """Return whether two values differ only in object addresses, names of pool threads, or temporary files."""
     if type(before) is int and type(after) is int:
         return before in _ADDRESSES and after in _ADDRESSES
     if not isinstance(before, str) or not isinstance(after, str):
@@ -91,13 +90,13 @@ def _are_of_process(before: Json, after: Json) -> bool:
 
 
 def _without_process(text: str) -> str:
-    """The text, with the same in the place of each address, thread of a pool and temporary file."""
+    """Mask addresses, pool threads and temporary files in a text."""
     text = _MODULE.sub("<", _ADDRESS.sub(" at *", text))
     return _TEMPORARY.sub("tmp*", _POOL_THREAD.sub("ThreadPoolExecutor-*", text))
 
 
 def _are_numbered(before: Json, after: Json) -> bool:
-    """True for two whole numbers, and for texts that differ in whole numbers alone."""
+    """Return whether two values are integers, or texts that differ only in integers."""
     if type(before) is int and type(after) is int:
         return True
     if not isinstance(before, str) or not isinstance(after, str):
@@ -106,13 +105,13 @@ def _are_numbered(before: Json, after: Json) -> bool:
 
 
 def _are_drawn(before: Json, after: Json) -> bool:
-    """True for two numbers as well: keys are not all that is drawn."""
+    """Return whether two values may be random numbers or keys."""
     numbers = (int, float)
     return (type(before) in numbers and type(after) in numbers) or _are_keys(before, after)
 
 
 def _are_keys(before: Json, after: Json) -> bool:
-    """True for two texts that are alike but for random letters in the same places."""
+    """Return whether two texts differ only in random characters at the same positions."""
     if not isinstance(before, str) or not isinstance(after, str) or len(before) != len(after):
         return False
     same = _KEY.sub("*", before) == _KEY.sub("*", after)

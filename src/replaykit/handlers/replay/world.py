@@ -1,6 +1,6 @@
 """The world of a replay."""
 
-# Annotations are values here: msgspec reads them, and would compile each as a text, once for every class that has it.
+# No `from __future__ import annotations`: msgspec would compile the text of each annotation once per class.
 
 from msgspec import Struct
 
@@ -18,36 +18,36 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
     case_id: str
     input_json: Raw = NULL
     context_json: Raw = ABSENT
-    """Context for the agent besides its input."""
+    """Additional context for the agent."""
     calls: tuple[AnyEvent, ...] = ()
     rules: MatchRules = MatchRules()
     tools: dict[str, ToolMode] = {}
     models: ToolMode = ToolMode.RECORDED
     pins: Pins = Pins()
     not_held: tuple[str, ...] = ()
-    """Chance that the recording could not keep; see `Chance.not_held`."""
+    """Randomness that the recording could not control; see `Chance.not_held`."""
     held_up_s: float = 0.0
     """See `Chance.held_up_s`."""
     after_calls_s: float = 0.0
     """See `Chance.after_calls_s`."""
     changed_files: tuple[ChangedFile, ...] = ()
-    """Files that the recorded run changed, which a replay finds changed."""
+    """Files that the recorded run changed, and that a replay finds changed."""
     chaos: ChaosPlan | None = None
-    """Faults that come between the agent and what it calls."""
+    """Faults injected between the agent and what it calls."""
     tie_picks: tuple[int, ...] = ()
-    """Picks among things that happened at nearly the same moment; see `Ties`."""
+    """Choices between nearly simultaneous events; see `Ties`."""
     source_format: str = ""
-    """The format of the trace that it is made of, where it was imported."""
+    """The format of the original trace, if imported."""
     notes_sources: bool = False
-    """True where the run is to say which taped call answered each of its calls; see `Call.source`."""
+    """True if the run should note which taped call answered each call; see `Call.source`."""
     run_id: str | None = None
-    """The recorded run it is made of."""
+    """The recorded run that this world was made from."""
     writable: tuple[str, ...] = ()
     """Absolute directories in which files may really be written."""
 
     @property
     def is_live(self) -> bool:
-        """True when calls may be done for real, whoever they are made to."""
+        """Whether calls may happen for real."""
         return self.rules.on_miss is OnMiss.LIVE or ToolMode.LIVE in (self.models, *self.tools.values())
 
     def mode_of(self, call: Call) -> ToolMode:
@@ -58,5 +58,5 @@ class World(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_closed(world: World) -> bool:
-    """True when nothing in this world is done for real: then no connection is let through."""
+    """Return whether nothing in this world is live, so that every connection is blocked."""
     return not world.is_live and not world.rules.network

@@ -1,1 +1,1 @@
-"""Repair: check a store for damage, and save what can still be read."""
+"""Verification and repair of damaged stores."""

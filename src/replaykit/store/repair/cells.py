@@ -1,8 +1,8 @@
-"""Cells: rows found in the bytes of a page, whatever is left of the tree around them.
+"""Cells: rows found in the raw bytes of a page, independent of the B-tree around them.
 
-A row of a table begins with the length of its record and its key, then comes the record's head: its own length, and
-a number for each column that says the type and the length. A record of ours has nothing in its first column, which is
-the key. Whatever looks like that is tried, and taken only when the row proves itself.
+A table row consists of the record's length, the key, and the record, whose header holds its own length and one type
+code per column. In this store's records the first column is NULL, because it is the key. Everything that matches this
+pattern is a candidate; its checksum decides whether it is a row.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 from replaykit.store.image import BASE, Image
 
+# A header length of 3 to 30 bytes, then the type code of NULL for the key.
 _HEAD = re.compile(rb"[\x03-\x1e]\x00")
 _LONGEST_KEY = 9
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-_MOST_PAGES = 1 << 20  # of a row that lies on several
+_MOST_PAGES = 1 << 20  # limit on the overflow pages of one row
 
 
 class Cell(NamedTuple):
-    """A row that may be one: its key, its columns, and in which version of which page it was found."""
+    """A possible row: key, columns, and the page and version that contain it."""
 
     key: int
     columns: tuple[Any, ...]
@@ -30,7 +31,7 @@ class Cell(NamedTuple):
 
 
 def cells(image: Image, number: int, version: int, data: bytes) -> Iterator[Cell]:
-    """The rows that begin in a page; of one that goes on elsewhere, every way in which it might."""
+    """Yield the rows that begin in a page. For a row with overflow pages, yield every possible continuation."""
     found = _HEAD.search(data)
     while found is not None:
         at = found.start()
@@ -44,7 +45,7 @@ def cells(image: Image, number: int, version: int, data: bytes) -> Iterator[Cell
 
 
 def record(image: Image, data: bytes, at: int, size: int, *, is_index: bool) -> tuple[Any, ...] | None:
-    """The columns of a record of which one knows where it begins; None when there is none."""
+    """Return the columns of a record at a known position; None if there is no valid record."""
     payload = next(_payloads(image, BASE, data, at, size, is_index=is_index), b"")
     kinds = _kinds(payload, 0) if payload else None
     if kinds is None or payload[0] + sum(map(_width, kinds)) != size:
@@ -53,18 +54,19 @@ def record(image: Image, data: bytes, at: int, size: int, *, is_index: bool) -> 
 
 
 def _kinds(data: bytes, at: int) -> list[int] | None:
-    """The types of a record's columns; None when there is no record's head."""
+    """Return the column types of a record; None if there is no valid record header."""
     end, position, kinds = at + data[at], at + 1, list[int]()
     while position < end:
         kind, position = varint(data, position)
         kinds.append(kind)
+    # Type codes 10 and 11 are reserved by SQLite.
     if position != end or not 2 <= len(kinds) <= 6 or any(kind in (10, 11) for kind in kinds):
         return None
     return kinds
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """SQLite's number at a place, and the place after it; past the end it is 0."""
+    """Read SQLite's variable-length integer and return it with the position after it; 0 past the end."""
     value = 0
     for index in range(8):
         if at + index >= len(data):
@@ -73,13 +75,14 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         value = value << 7 | byte & 0x7F
         if byte < 0x80:
             return value, at + index + 1
+    # The ninth byte contributes all of its 8 bits.
     if at + 8 < len(data):
         return (value << 8 | data[at + 8], at + 9)
     return (0, at + 9)
 
 
 def _written(value: int) -> bytes:
-    """A number below 2**56 as SQLite writes it."""
+    """Encode a number below 2**56 as SQLite's variable-length integer."""
     groups = [value & 0x7F]
     while value := value >> 7:
         groups.append(value & 0x7F | 0x80)
@@ -95,7 +98,7 @@ def _width(kind: int) -> int:
 
 
 def _keys(data: bytes, at: int, size: int) -> Iterator[int]:
-    """The keys that may stand before a record of this size."""
+    """Yield every key that fits in front of a record of this size."""
     length = _written(size)
     for width in range(1, _LONGEST_KEY + 1):
         start = at - width
@@ -109,8 +112,9 @@ def _keys(data: bytes, at: int, size: int) -> Iterator[int]:
 def _payloads(
     image: Image, version: int, data: bytes, at: int, size: int, *, is_index: bool = False
 ) -> Iterator[bytes]:
-    """The record's bytes: those in the page, and those on the pages that it names, as they were and as they are."""
+    """Yield the possible contents of a record, from the page and all versions of its overflow pages."""
     usable = image.page_size
+    # SQLite's thresholds for moving the rest of a record to overflow pages.
     most, least = ((usable - 12) * 64 // 255 - 23 if is_index else usable - 35), (usable - 12) * 32 // 255 - 23
     if size <= most:
         if at + size <= len(data):

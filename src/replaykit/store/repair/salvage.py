@@ -1,4 +1,4 @@
-"""Salvage: every whole event of a damaged store, in a new one. The damaged one is only read."""
+"""Salvage: copy every intact event of a damaged store to a new one. The damaged store is only read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replaykit.store.rows import checksum, read_header, unseal, unseal_event
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.store.writer import add_stored
 
-_Rank = tuple[bool, int]  # can be reached from the root, and how new it is
+_Rank = tuple[bool, int]  # whether it is reachable from the root, and its version
 _INDEX = 0xFFFFFFFF
 
 
@@ -43,7 +43,7 @@ class Salvaged(Struct, frozen=True, kw_only=True):
 
 
 def salvage(source: Path, target: Path) -> Salvaged:
-    """Read whatever is left of a store, and write it to a new one, which must not be there yet."""
+    """Read everything that is left of a store and write it to a new one. The target must not exist."""
     if target.exists():
         raise UsageError(f"{target} already exists", hint="Name another file: --out FILE")
     if not source.is_file():
@@ -54,6 +54,7 @@ def salvage(source: Path, target: Path) -> Salvaged:
     with new_file_beside(target) as partial:
         with SQLiteStore.open(partial) as store:
             salvaged = _write(store, found, target)
+            # Only the main file is moved into place, so it must contain everything.
             store.query("PRAGMA wal_checkpoint(TRUNCATE)")
         sync(partial)
         os.replace(partial, target)
@@ -62,13 +63,13 @@ def salvage(source: Path, target: Path) -> Salvaged:
 
 
 class _Found:
-    """Every row of a damaged store that proves itself."""
+    """All rows of a damaged store whose checksums match."""
 
     def __init__(self, named: NamedRun) -> None:
         self.named = named
         self.headers: dict[int, tuple[_Rank, RunHeader]] = {}
-        self.pieces: dict[int, dict[int, SalvagedPiece]] = {}  # by the run's number, and the place of the first event
-        self.blobs: dict[bytes, tuple[int, bytes]] = {}  # by their hash: size and frame
+        self.pieces: dict[int, dict[int, SalvagedPiece]] = {}  # by run number and position of the first event
+        self.blobs: dict[bytes, tuple[int, bytes]] = {}  # by hash: size and frame
 
     @classmethod
     def of(cls, source: Path, page_size: int) -> _Found:
@@ -81,7 +82,7 @@ class _Found:
         return found
 
     def _take_logs(self, logs: StoreLogs) -> None:
-        """Keep the whole events of the logs; a log of another run of that number is left out where one can tell."""
+        """Collect the intact events of the logs. A log whose name does not match the id of its run is skipped."""
         for name in logs.names():
             run_id = self.named.ids.get(name.number)
             if run_id is not None and LogName.of(name.number, run_id) != name:
@@ -97,7 +98,7 @@ class _Found:
         return len(self.headers) + sum(map(len, self.pieces.values())) + len(self.blobs)
 
     def _take(self, cell: Cell, image: Image) -> None:
-        """Keep the row if it is one of ours, and whole."""
+        """Collect a row if it is intact and belongs to a known table."""
         try:
             match cell.columns:
                 case (None, bytes(data)):
@@ -117,7 +118,7 @@ class _Found:
     def _piece(self, key: int, piece: SalvagedPiece) -> None:
         pieces = self.pieces.setdefault(key >> 32, {})
         at = key & _INDEX
-        if at not in pieces or pieces[at].count < piece.count:  # a tail that became a pack is in both
+        if at not in pieces or pieces[at].count < piece.count:  # a folded tail exists both as rows and as a pack
             pieces[at] = piece
 
     def _header(self, cell: Cell, header: RunHeader, image: Image) -> None:
@@ -128,14 +129,14 @@ class _Found:
             self.headers[cell.key] = (rank, header)
 
     def runs(self) -> Iterator[SalvagedRun]:
-        """The runs that are left, in the order they were begun: what forks share comes before them."""
+        """Yield the remaining runs in the order they began, so parents come before their forks."""
         numbers = self.headers.keys() | self.pieces.keys() | self.named.numbers
         for number in sorted(numbers):
             if number in self.named.numbers or not self.named.sure:
                 yield SalvagedRun.of(number, *self._header_of(number), self.pieces.get(number, {}))
 
     def _header_of(self, number: int) -> tuple[RunHeader, str]:
-        """The header, and what is wrong with it."""
+        """Return the header and a description of its damage."""
         if number in self.headers:
             (reached, _), header = self.headers[number]
             gone = bool(self.named.pages) and not reached
@@ -146,7 +147,7 @@ class _Found:
 
 
 def _write(store: SQLiteStore, found: _Found, target: Path) -> Salvaged:
-    """Blobs first: events are put together from those in the new store."""
+    """Write blobs and runs. Blobs come first, because events are reassembled from the new store."""
     _write_blobs(store, found.blobs)
     lost: list[Loss] = []
     seqs: dict[str, set[int]] = {}

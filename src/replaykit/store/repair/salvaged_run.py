@@ -1,4 +1,4 @@
-"""One run of a damaged store: what of it can be said with certainty, and what is lost."""
+"""One run of a damaged store: what can be reconstructed reliably, and what is lost."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from replaykit.store.rows import decompress
 from replaykit.store.sqlite import SQLiteStore
 
 SALVAGED = "salvaged"
-"""The tag of runs that have lost something."""
+"""The tag of runs with losses."""
 
 
 class SalvagedPiece(Struct, frozen=True, kw_only=True):
-    """Events that were written one after the other: one as it is, or the frame of several."""
+    """Consecutive events: either a single event, or the frame of a pack."""
 
     count: int
     body: bytes = b""
     frame: bytes = b""
 
     def texts(self) -> list[bytes]:
-        """Their texts; a ValueError or CorruptStore when it is none."""
+        """Return the texts of the events, or raise `ValueError` or `CorruptStore`."""
         if not self.frame:
             return [self.body]
         found = decode_json(decompress(self.frame, "a pack"), list[msgspec.Raw])
@@ -62,18 +62,18 @@ class Loss(Struct, frozen=True, kw_only=True):
 
 
 class SavedEvents(Struct, frozen=True, kw_only=True):
-    """The run as it is written to the new store."""
+    """A run as it is written to the new store."""
 
     header: RunHeader
     has_header: bool
     events: list[StoredEvent]
     whole: int
-    """The number of its events that belong to the run."""
+    """The number of events that really come from the run, without placeholders."""
     lost: list[Loss]
 
 
 class SalvagedRun:
-    """Puts a run together from its pieces."""
+    """Reassembles a run from its pieces."""
 
     def __init__(self, header: RunHeader, flaw: str, texts: list[bytes | None]) -> None:
         self._header = header
@@ -92,7 +92,10 @@ class SalvagedRun:
         return cls(header, flaw, texts)
 
     def put_together(self, store: SQLiteStore, seqs: Mapping[str, set[int]]) -> SavedEvents:
-        """The events that can be told with certainty; `store` has the blobs, `seqs` the events of runs before it."""
+        """Return the events that can be reconstructed reliably.
+
+        `store` holds the blobs, and `seqs` the events of earlier runs.
+        """
         if self._flaw:
             self._lost.append(Loss(run=self._header.id, what=self._flaw))
         found = list(self._events(store, seqs))
@@ -107,7 +110,7 @@ class SalvagedRun:
         return SavedEvents(header=header, has_header=has_header, events=events, whole=len(whole), lost=self._lost)
 
     def _events(self, store: SQLiteStore, seqs: Mapping[str, set[int]]) -> Iterator[StoredEvent | None]:
-        """An event for each place of the log; None where it is lost."""
+        """Yield one event for each position of the log; None for a lost one."""
         for place, text in enumerate(self._texts):
             if text is None:
                 self._lose(place, "damaged")
@@ -135,18 +138,21 @@ class SalvagedRun:
         return self._arguments.restore(event)
 
     def _state(self, event: State) -> State:
-        """A state whose change can be applied; after a lost event that may be another one than the change is from."""
+        """Return a state whose change can still be applied.
+
+        After a loss, the state it is based on may be a different one.
+        """
         if event.change is None:
             self._state_is_known |= event.is_kept
             return event
         if self._state_is_known:
             return event
-        if event.about_json:  # of a framework that takes a state for what it says it is
+        if event.about_json:  # a framework relies on the exact content of this state
             raise ValueError("the state builds on a lost one")
         return replace(event, change=None, state_json=ABSENT)
 
     def _lose(self, place: int, why: str) -> None:
-        """Note that later events may depend on what was lost here."""
+        """Record a loss and forget what later events would build on."""
         self._arguments, self._state_is_known = ArgumentsFold(), False
         last = self._lost[-1] if self._lost else None
         if last is not None and last.last == place - 1 and last.what == why:
@@ -158,16 +164,17 @@ class SalvagedRun:
         return Loss(run=self._header.id, first=place, last=place, what=why)
 
 
+# A damaged header must not make salvage allocate a list of any length.
 _MOST_PROMISED = 1 << 24
 
 
 def _promised(header: RunHeader) -> int:
-    """Return how many events the run had when it ended."""
+    """Return the number of events that the header claims."""
     return min(header.event_count or 0, _MOST_PROMISED)
 
 
 def _is_thread(events: list[StoredEvent]) -> bool:
-    """True for a run that is written in turns: the place of an event there is its sequence number."""
+    """Return whether the run is a shared one, in which the position of an event is its sequence number."""
     return any(isinstance(event, State) and event.about_json for event in events)
 
 

@@ -1,4 +1,4 @@
-"""Trees: which runs a damaged store still names, told by the table of runs and its indexes, from their roots on."""
+"""B-trees: find the runs that a damaged store still lists, from the runs table and its indexes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _TREES = ("runs", _IDS, "runs_by_start", _NAMES)
 
 
 class NamedRun(Struct):
-    """Runs of which only the id and the name are known."""
+    """Runs known only by number, id or name."""
 
     numbers: set[int]
     ids: dict[int, str]
     names: dict[int, tuple[str, float]]
-    """Name and start."""
+    """Name and start time."""
     pages: set[int]
-    """The leaves of the table that can be reached."""
+    """The reachable leaf pages of the table."""
     sure: bool
-    """A run that is not named here was deleted."""
+    """True if the list is complete, so that any other run was deleted."""
 
 
 def named_runs(image: Image) -> NamedRun:
-    """The runs that can still be reached, through any of the trees that name them."""
+    """Return the runs that are reachable through any B-tree that lists them."""
     found = NamedRun(numbers=set(), ids={}, names={}, pages=set(), sure=False)
     roots = _roots(image)
     for tree in _TREES:
@@ -58,14 +58,14 @@ def named_runs(image: Image) -> NamedRun:
 
 
 def _roots(image: Image) -> dict[str, int]:
-    """Return the root page of each tree, by its name."""
+    """Return the root page of each B-tree by name."""
     walk = _TreeWalk(image)
     rows = (columns for _, columns in walk.rows(1))
     return {row[1]: row[3] for row in rows if len(row) == 5 and isinstance(row[1], str) and isinstance(row[3], int)}
 
 
 class _TreeWalk:
-    """One tree from its root on; `whole` when every page of it was one."""
+    """Walks one B-tree from its root. `whole` stays true while all of its pages are intact."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
@@ -74,7 +74,7 @@ class _TreeWalk:
         self.whole = True
 
     def rows(self, root: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """The rows of the tree: key (0 in an index) and columns."""
+        """Yield the rows of the tree as key (0 in an index) and columns."""
         left = [root]
         while left:
             number = left.pop()

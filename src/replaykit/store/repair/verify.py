@@ -1,4 +1,4 @@
-"""Verify: read every byte of a store that means something, and name what is damaged."""
+"""Verification: read every meaningful byte of a store and report the damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def verify_sqlite(store: SQLiteStore, on_progress: OnProgress = ignore_progress) -> Iterator[Damage]:
-    """The damage in a SQLite store: pages first, then runs with their packs and events, then blobs."""
+    """Yield the damage in an SQLite store: pages, runs with their packs and events, and blobs."""
     yield from _pages(store)
     runs = _rows(store, "runs", "SELECT id, name, status, started_at, header FROM runs WHERE n = ?", on_progress)
     for number, data in runs:
@@ -39,7 +39,7 @@ def verify_sqlite(store: SQLiteStore, on_progress: OnProgress = ignore_progress)
 
 
 def _pages(store: SQLiteStore) -> Iterator[Damage]:
-    """SQLite's own view: tree structure, indexes, free list."""
+    """Run SQLite's own check of tree structure, indexes and free list."""
     try:
         for (message,) in store.query("PRAGMA integrity_check(100)"):
             if message != "ok":
@@ -49,7 +49,7 @@ def _pages(store: SQLiteStore) -> Iterator[Damage]:
 
 
 def _rows(store: SQLiteStore, table: str, sql: str, on_progress: OnProgress) -> Iterator[tuple[int, Any]]:
-    """Each row of a table by its number, one query each, so that one bad page does not hide the others."""
+    """Yield each row of a table by number. Each row has its own query, so a bad page does not hide the others."""
     try:
         numbers = store.query(f"SELECT n FROM {table} NOT INDEXED ORDER BY n")
     except StoreError as error:
@@ -79,7 +79,7 @@ def _run(store: SQLiteStore, number: int, row: tuple[Any, ...]) -> Iterator[Dama
 
 
 def _events(store: SQLiteStore, number: int, header: RunHeader) -> Iterator[Damage]:
-    """Every pack and event of a run, and whether its states and arguments can be put together."""
+    """Check every pack and event of a run, and that its states and arguments can be reconstructed."""
     fold, arguments, expected = StateFold(), ArgumentsFold(), 0
     try:
         reading = store.readers(number)
@@ -116,7 +116,7 @@ def _damage(header: RunHeader, error: StoreError) -> Damage:
 
 
 def _strays(store: SQLiteStore) -> Iterator[Damage]:
-    """Events and packs that belong to no run."""
+    """Report events and packs that belong to no run."""
     for table in ("events", "packs"):
         try:
             rows = store.query(
