@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -124,6 +125,8 @@ def test_what_the_agents_own_code_draws_is_noted(store: rk.Store, draw: Callable
         (lambda: time.process_time(), "cpu_time"),
         (lambda: time.thread_time_ns(), "cpu_time"),
         (lambda: os.times(), "cpu_time"),
+        (lambda: process_time(), "cpu_time"),
+        (lambda: time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID), "cpu_time"),
         (lambda: os.getpid(), "process_id"),
     ],
 )
@@ -173,6 +176,30 @@ def test_any_other_seed_is_the_agents_own(store: rk.Store) -> None:
         drawn = random.Random(4711).random(), random.Random(time.time() - 3600).getstate()[1][0]
 
     assert drawn[0] == random.Random(4711).random()
+
+
+def test_a_constant_that_is_the_machine_s_uptime_is_no_time(store: rk.Store) -> None:
+    seeds = [int(time.monotonic()) + more for more in (0, 1)]
+    with rk.record("seeds", store=store):
+        drawn = [random.Random(seed).random() for seed in seeds]
+
+    assert drawn == [random.Random(seed).random() for seed in seeds]
+
+
+def test_the_date_is_no_cpu_time(store: rk.Store) -> None:
+    with rk.record("reads", store=store) as run:
+        time.clock_gettime(time.CLOCK_REALTIME)
+
+    assert store.load(run.id).chance.not_held == ()
+
+
+def test_generators_seeded_with_one_moment_draw_alike(store: rk.Store) -> None:
+    with rk.record("seeds", store=store):
+        moment = int(time.time())
+        one, other, later = random.Random(moment), random.Random(moment), random.Random(moment + 1)
+
+    assert one.random() == other.random()
+    assert one.random() != later.random()
 
 
 def test_what_a_library_draws_is_noted_as_such_and_needs_no_other_draw(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,61 @@ def test_one_object_in_several_places_stays_one(shared: Any) -> None:
     assert back["first"] is back["inner"][0]["again"]
     assert back["first"] is back["inner"][1][0]
     assert back["first"] is back[3]
+
+
+@dataclass
+class Row:
+    first: Any
+    again: Any
+
+
+@dataclass(slots=True, frozen=True)
+class SlottedRow:
+    first: Any
+    again: Any
+
+
+class Pair(NamedTuple):
+    first: Any
+    again: Any
+
+
+@pytest.mark.parametrize("kind", [Row, SlottedRow, Pair])
+@pytest.mark.parametrize("shared", [["x"], {"a": 1}, {"x"}, bytearray(b"x"), Row("a", "b")])
+def test_one_object_in_several_fields_stays_one(kind: Any, shared: Any) -> None:
+    value = kind([shared], [shared])
+
+    back = ToolValues("grid", given_back).give(kept(value))
+
+    assert back == value
+    assert back.first[0] is back.again[0]
+
+
+@pytest.mark.parametrize("kind", [Row, SlottedRow])
+def test_fields_that_are_one_object_stay_one(kind: Any) -> None:
+    shared = ["x"]
+
+    back = ToolValues("grid", given_back).give(kept([kind(shared, shared), shared]))
+
+    assert back[0].first is back[0].again
+    assert back[0].first is back[1]
+
+
+@pytest.mark.parametrize("name", ["__dict__", "__class__", "other", 0, -1])
+def test_a_step_that_is_no_field_is_damage(name: Any) -> None:
+    text = kept([Row(1, 2), Row(3, 4)])
+    crafted = b'{"$obj": ["shared", %b, "replaykit", [[[0, %b], [1, %b]]]]}' % (text, raw(name), raw(name))
+
+    assert ToolValues("grid", given_back).give(Raw(crafted)) == [Row(1, 2), Row(3, 4)]
+
+
+def test_crafted_places_join_no_object_into_itself() -> None:
+    text = kept([Row(Row(1, 2), 3), Row(Row(1, 2), 3)])
+    crafted = b'{"$obj": ["shared", %b, "replaykit", [[[0], [1]], [[0], [1, "first"]]]]}' % text
+
+    back = ToolValues("grid", given_back).give(Raw(crafted))
+
+    assert back[0].first == Row(1, 2)
 
 
 def test_two_equal_objects_stay_two() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import io
 import itertools
 import queue
 import random
 import sqlite3
+import sys
 import threading
 import warnings
 import weakref
@@ -507,3 +509,18 @@ def quick() -> None:
 
 
 LISTED: list[str] = []
+
+
+@rk.tool
+def report_lines() -> None:
+    sys.stdout.writelines(["two\n", "lines\n"])
+
+
+def test_lines_written_into_redirected_output_are_noted(store: rk.Store) -> None:
+    def agent() -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            report_lines()
+        return output.getvalue()
+
+    with pytest.warns(rk.RecordingWarning, match="sys.stdout"), rk.record("lines", store=store):
+        assert agent() == "two\nlines\n"

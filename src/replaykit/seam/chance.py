@@ -50,6 +50,8 @@ class HeldChance:
         self._holds_keys = keys
         self._draws = threading.Lock()
         self._generators: dict[int, random.Random] = {}
+        self._seeding = threading.Lock()
+        self._time_seeds: dict[float, int] = {}
         self._has_drawn = False
         self.not_held: set[str] = set()
         """Names of the unpinned sources that were used: `SECRETS`, `HASHES`, and those of libraries."""
@@ -62,6 +64,7 @@ class HeldChance:
 
         self._salt = salt
         self._generators.clear()
+        self._time_seeds.clear()
         self._time_uuids = 0
         random.seed(self._digest(_RANDOM))
         self._state = random.getstate()
@@ -125,8 +128,10 @@ class HeldChance:
 
         def seed_itself(generator: random.Random, a: Any = None, version: int = 2) -> None:
             # Without a seed the C code would ask the operating system; a clock never gives the same one again.
-            if a is None or _is_current_time(a):
+            if a is None:
                 a = self._own_seed(sys._getframe(1))
+            elif _is_current_time(a):
+                a = self._seed_for(a)
             real_seed(generator, a, version)
 
         os.urandom = random._urandom = urandom  # type: ignore[attr-defined]
@@ -197,6 +202,14 @@ class HeldChance:
             return self._drawn_bits(_FILES, 128)
         return self._drawn_bits(_SEEDS, 128)
 
+    def _seed_for(self, moment: float) -> int:
+        """Return the seed that stands for a moment: generators with one seed draw alike."""
+        with self._seeding:
+            found = self._time_seeds.get(moment)
+            if found is None:
+                found = self._time_seeds[moment] = self._drawn_bits(_SEEDS, 128)
+            return found
+
     def _drawn_bits(self, generator: int, count: int) -> int:
         with self._draws:
             self._has_drawn = True
@@ -265,7 +278,10 @@ def _is_current_time(seed: object) -> bool:
     """Return whether a seed is the time: in seconds, or in the smaller units that programs use."""
     if type(seed) is not int and type(seed) is not float:
         return False
-    clocks = (time.time(), time.monotonic(), time.perf_counter())
+    # A number such as 42 is a constant, even on a machine that was started 42 seconds ago.
+    clocks = [time.time()]
+    if seed >= _MOST or seed % 1:
+        clocks += [time.monotonic(), time.perf_counter()]
     return any(abs(seed / unit - moment) <= _AGE_S for unit in _UNITS_PER_S for moment in clocks)
 
 

@@ -67,7 +67,7 @@ class ResultForms(Struct, eq=False):
 
     def _record(self, value: Any, which: Kind, depth: int) -> Json:
         kind = type(value)
-        fields = {name: item for name in field_names(kind) if (item := _held(value, name, which)) is not ABSENT}
+        fields = field_values(value)
         content = {name: freeze(item, depth + 3, self) for name, item in fields.items()}
         more = _beside_fields(value, which, fields)
         detail = {name: freeze(item, depth + 4, self) for name, item in more.items()}
@@ -118,6 +118,15 @@ def _slot_members(kind: Any) -> dict[str, Slot]:
             if (is_slot or is_of_builtin_error) and name not in _NOT_KEPT:
                 found.setdefault(name, member)
     return found
+
+
+def field_values(value: Any) -> dict[str, Any]:
+    """Return the fields that an object holds, read without calling a getter."""
+    kind = type(value)
+    which = kind_of(kind)
+    if which is None:
+        return {}
+    return {name: item for name in field_names(kind) if (item := _held(value, name, which)) is not ABSENT}
 
 
 def _raw(value: Json, forms: ResultForms) -> Raw:

@@ -75,7 +75,7 @@ _SETTINGS = (
     ProcessSetting(
         "sys.stdout",
         ("redirect_stdout", "redirect_stderr", "StringIO"),
-        frozenset({"print", "write"}),
+        frozenset({"print", "write", "writelines"}),
         _captured_output,
     ),
 )

@@ -249,16 +249,10 @@ def _combines_itself(kind: type) -> bool:
 
 
 def _filled(kind: type, values: dict[str, Any]) -> Any:
-    """Return an object with these values: slots and `__dict__` are filled without calling a setter."""
-    from replaykit.seam.forms import slot_members  # noqa: PLC0415 (needed only for objects of classes)
-
+    """Return an object with these values, which are set without calling a setter."""
     instance: Any = object.__new__(kind)
-    slots = slot_members(kind)
     for name, value in values.items():
-        if name in slots:
-            slots[name].__set__(instance, value)
-        else:
-            object.__getattribute__(instance, "__dict__")[name] = value
+        shared_parts.set_field(instance, name, value)
     return instance
 
 
