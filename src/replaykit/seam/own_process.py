@@ -34,19 +34,40 @@ _CPU_CLOCKS = {getattr(time, name, None) for name in ("CLOCK_PROCESS_CPUTIME_ID"
 def reads_of_process_noticed(not_held: set[str]) -> Iterator[None]:
     """Add the names of what the agent's own code reads inside the block; libraries decide nothing by it."""
     with ExitStack() as stack:
-        for name, modules in _READS.items():
-            for module, functions in modules.items():
-                owner: Any = _LOADED.get(module) or sys.modules.get(module)
-                for function in functions:
-                    if hasattr(owner, function):
-                        stack.enter_context(_noticed(owner, function, partial(not_held.add, name)))
+        for place, function, source in list(_places_of_functions()):
+            stack.enter_context(_noticed(place, function, partial(not_held.add, source)))
         yield
 
 
+def _places_of_functions() -> Iterator[tuple[ModuleType, str, str]]:
+    """Yield each module that holds one of the functions, also one that imported it by name: module, name, source."""
+    sources: dict[str, tuple[object, str]] = {}
+    for source, modules in _READS.items():
+        for module, names in modules.items():
+            owner = _LOADED.get(module) or sys.modules.get(module)
+            if owner is not None:
+                sources.update({name: (getattr(owner, name), source) for name in names if hasattr(owner, name)})
+                yield from ((owner, name, source) for name in names if hasattr(owner, name))
+    for holder in list(sys.modules.values()):
+        if type(holder) is not ModuleType or _is_known(holder):
+            continue
+        members = vars(holder)
+        for name in sources.keys() & members.keys():
+            function, source = sources[name]
+            if members[name] is function:
+                yield holder, name, source
+
+
+def _is_known(module: ModuleType) -> bool:
+    """Return whether a module is Python's or our own."""
+    package = module.__name__.partition(".")[0]
+    return package == "replaykit" or (package in sys.stdlib_module_names and package != "__main__")
+
+
 @contextmanager
-def _noticed(owner: Any, name: str, note: Callable[[], None]) -> Iterator[None]:
-    """Call `note` when the agent's own code calls a function of a module, also one that it imported by name."""
-    real = getattr(owner, name)
+def _noticed(holder: ModuleType, name: str, note: Callable[[], None]) -> Iterator[None]:
+    """Call `note` when the agent's own code calls a function of a module."""
+    real = getattr(holder, name)
 
     def noticing(*args: Any) -> Any:
         frame = sys._getframe(1)
@@ -55,23 +76,9 @@ def _noticed(owner: Any, name: str, note: Callable[[], None]) -> Iterator[None]:
             note()
         return real(*args)
 
-    holders = [owner, *_modules_with(name, real)]
-    for holder in holders:
-        setattr(holder, name, noticing)
+    setattr(holder, name, noticing)
     try:
         yield
     finally:
-        for holder in holders:
-            if getattr(holder, name, None) is noticing:
-                setattr(holder, name, real)
-
-
-def _modules_with(name: str, function: Any) -> list[ModuleType]:
-    """Return the modules, other than Python's and our own, that hold a function under its name."""
-    modules = [module for module in list(sys.modules.values()) if type(module) is ModuleType]
-    return [module for module in modules if vars(module).get(name) is function and not _is_known(module)]
-
-
-def _is_known(module: ModuleType) -> bool:
-    package = module.__name__.partition(".")[0]
-    return package == "replaykit" or (package in sys.stdlib_module_names and package != "__main__")
+        if getattr(holder, name, None) is noticing:
+            setattr(holder, name, real)
