@@ -189,7 +189,7 @@ def test_in_a_process_of_its_own_no_thread_reaches_the_network(port: int) -> Non
     said: list[object] = []
 
     def other() -> None:
-        go.wait(5)
+        go.wait(60)
         try:
             said.append(connect(port))
         except LiveConnection as error:
