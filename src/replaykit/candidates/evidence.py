@@ -38,7 +38,7 @@ _SHOWN_CHARS = 500
 
 
 class EvidenceFiles(Struct, frozen=True, kw_only=True):
-    """Where replays and trials leave their files."""
+    """The directory in which replays and trials leave their files."""
 
     root: Path
     of_passed: bool = False

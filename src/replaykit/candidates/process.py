@@ -36,7 +36,7 @@ _LONGEST_POLL_S = 2_000_000  # poll() takes milliseconds in a 32-bit integer
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """How a program ended."""
+    """The end of a program."""
 
     exit_code: int | None = None
     timed_out: bool = False

@@ -40,7 +40,7 @@ class ConfigFiles(Protocol):
 
     @property
     def where(self) -> str:
-        """What follows a file's name in a message: nothing, or ` at REVISION`."""
+        """Return the suffix of a file's name in a message: empty, or ` at REVISION`."""
 
     @property
     def options(self) -> tuple[str, ...]:

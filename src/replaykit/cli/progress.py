@@ -20,7 +20,7 @@ LOG_INTERVAL_S = 10.0
 
 
 class Progress:
-    """How far a job is. Workers in several threads may report at once."""
+    """The progress of a job. Workers in several threads may report at once."""
 
     def __init__(self, label: str, total: int | None = None) -> None:
         self.label = label

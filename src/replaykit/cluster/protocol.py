@@ -41,7 +41,7 @@ class KeepRule(Struct, frozen=True, kw_only=True):
 
 
 class ClusterJob(Struct, frozen=True, kw_only=True):
-    """What all chunks of a suite share. Paths are relative to the bundle."""
+    """The settings that all chunks of a suite share. Paths are relative to the bundle."""
 
     version: str
     """The version of ReplayKit."""

@@ -146,7 +146,7 @@ class AtifConversation:
 
     @property
     def ending(self) -> tuple[RunStatus, ErrorInfo | None]:
-        """How the trajectory ended: well if its last step is the agent's and no call is open. Quality is in the
+        """Return how the trajectory ended: well if its last step is the agent's and no call is open. Quality is in the
         labels."""
         if self._last == "agent" and not self._waiting:
             return RunStatus.SUCCESS, None

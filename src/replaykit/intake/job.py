@@ -117,7 +117,7 @@ _SHOWN_SUSPECTS = 5
 
 
 class ImportTarget(Struct, frozen=True, kw_only=True):
-    """Where an import puts its runs."""
+    """The destination of imported runs."""
 
     store: Path | None = None
     output: Path | None = None

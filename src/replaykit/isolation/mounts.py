@@ -53,7 +53,7 @@ class Mount(NamedTuple):
 
 
 class How(IntEnum):
-    """How an entry gets into a rebuilt directory."""
+    """The way an entry gets into a rebuilt directory."""
 
     LINK = auto()  # a symbolic link to the same target
     COPIED_FILE = auto()  # a writable copy

@@ -16,7 +16,7 @@ MAX_STOPPED = 500
 
 
 class Level(StrEnum):
-    """What confines a process tree."""
+    """The mechanism that confines a process tree."""
 
     FULL = "full"  # namespaces, overlays and a system call filter: nothing gets through
     LANDLOCK = "landlock"  # Landlock and a system call filter, in the machine's own namespaces

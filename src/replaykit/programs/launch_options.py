@@ -30,7 +30,7 @@ ORIGINAL = ".replaykit-original"
 
 
 class LaunchOptions(Struct, frozen=True, kw_only=True):
-    """How to launch a program."""
+    """The options for launching a program."""
 
     proxy: bool = True
     inject: bool = True

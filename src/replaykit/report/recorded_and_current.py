@@ -1,4 +1,4 @@
-"""What was recorded and what happens now: beside each other where the terminal has room, else below each other."""
+"""Recorded and current values, side by side where the terminal has room, else one below the other."""
 
 from __future__ import annotations
 

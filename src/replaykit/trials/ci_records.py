@@ -315,7 +315,7 @@ _WORDS = {
 
 
 class _Chaos:
-    """How the chaos items affect each other: if no fault occurred in any of them, none tested anything."""
+    """The effect of chaos items on each other: if no fault occurred in any of them, none tested anything."""
 
     def __init__(self, header: CiHeader) -> None:
         self._header = header

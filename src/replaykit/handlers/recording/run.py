@@ -215,7 +215,7 @@ def _is_left_behind(scope: Scope) -> bool:
 
 
 class _InProgress(NamedTuple):
-    """What the processes that a run starts need to know about it."""
+    """The facts about a run that the processes it starts need."""
 
     header: RunHeader
     store: SQLiteStore

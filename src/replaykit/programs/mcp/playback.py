@@ -142,7 +142,7 @@ ReportDeviation = Callable[[str, str], None]
 
 
 class RecordedServer:
-    """What all conversations with a server in one process share. Calls of other processes have a path."""
+    """The state that all conversations with a server in one process share. Calls of other processes have a path."""
 
     def __init__(
         self, server: str, recorded: Iterable[Call] = (), report: ReportDeviation = lambda text, kind: None
