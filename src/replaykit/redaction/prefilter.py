@@ -68,9 +68,9 @@ _HARMLESS = lazy(
 )
 _BARE = lazy(rb'\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))|(?<="run":")\d{8}-\d{6}(?=-[0-9a-f]{10}")')
 """An id in digits, or the id of a recorded run as the origin of a replay."""
-# A quoted hexadecimal id, such as a span's, or a UUID. Cards, phones and the like do not begin after one of its letters or
-# dashes, nor do they end before one of its letters, so that first and last group need one. A full search for one in 25
-# ids and one in six UUIDs would take longer than the quick look at all of them.
+# A quoted hexadecimal id, such as a span's, or a UUID. Cards, phones and the like begin after none of its letters and
+# dashes, and end before none of its letters, so its first and last group need one. One id in 25 and one UUID in six
+# would be searched in full, which takes longer than the quick look at all of them.
 _HEX_ID = lazy(
     rb'"(?:run-+)?(?=\d*+[a-f])(?:[0-9a-f]{16,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-(?=\d*+[a-f])[0-9a-f]{12})(?=\\?")'
 )
