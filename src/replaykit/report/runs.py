@@ -222,6 +222,8 @@ def _state_facts(event: State) -> list[tuple[str, object]]:
     if change is None:
         return []
     facts: list[tuple[str, object]] = []
+    if {*change.add, *change.cut} == {""} and not (change.put or change.drop):  # the state is not an object
+        return [("appended", decode(change.add[""]))] if change.add else [("edited", "the whole")]
     if change.put:
         facts.append(("set", {key: decode(value) for key, value in change.put.items()}))
     if change.add:
