@@ -703,10 +703,16 @@ ROWS = [
     ),
     Row("growth", "the same, wall, one call in a hundred takes longer", "us", *_side_by_side_of("p99_us", _THREADS)),
     Row("growth", "a checkpoint that adds 1 KB to a state of 1 MB", "us", *_side_by_side_of("write_us", _STATES)),
+    Row(
+        "growth",
+        "the same where the list is the whole state",
+        "us",
+        Cell(_job(OURS, "growing_state", size=1_000_000, is_bare=True), "write_us"),
+    ),
     Row("growth", "loading such a checkpoint", "us", *_side_by_side_of("load_us", _STATES)),
     Row(
         "growth",
-        "writing it, growth from a state of 100 kB to one of 10 MB",
+        "writing such a checkpoint, growth from a state of 100 kB to one of 10 MB",
         "times",
         Cell(_STATES["10 MB"], "write_us", over=_STATES["100 kB"]),
         aim=Aim("≤ 110 (100 is linear)", limit=110),

@@ -200,8 +200,8 @@ def threaded_calls(work: Path, count: int) -> Numbers:
     return growing.threaded_calls(_replaykit(), work, count)
 
 
-def growing_state(work: Path, size: int) -> Numbers:
-    return growing.growing_state(_replaykit(), work, size)
+def growing_state(work: Path, size: int, is_bare: bool = False) -> Numbers:
+    return growing.growing_state(_replaykit(), work, size, is_bare=is_bare)
 
 
 def ci(work: Path, count: int, reuse: bool = False) -> Numbers:
