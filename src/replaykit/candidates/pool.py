@@ -30,7 +30,7 @@ from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreErr
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.isolation import NO_CONSENT
 from replaykit.model.result import ReplayResult, Verdict
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from replaykit.errors import UsageError
-from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
+from replaykit.private_files import locked
 from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
