@@ -25,8 +25,9 @@ from msgspec import Struct
 
 from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
 from replaykit.seam.own_code import Function
+from replaykit.seam.process_settings import ProcessSetting, may_change_settings, settings_read_by
 from replaykit.seam.scope import RunSession, Scope, current
-from replaykit.seam.tool_code import ProcessSetting, ToolCode, Variable, may_change_settings, settings_read_by
+from replaykit.seam.tool_code import ToolCode, Variable
 
 UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
 # Types that are compared as values, without fields.

@@ -1,4 +1,4 @@
-"""The code that a tool runs, and what it may change: settings of the process, globals, closures, fields of own objects.
+"""The code that a tool runs, and the variables that it may change: globals, closures, fields of own objects.
 
 Computed once for each tool. A constant that is only read is left out, since code without an instruction or method that
 changes something changes no global.
@@ -8,97 +8,14 @@ from __future__ import annotations
 
 import dis
 import functools
-import io
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from replaykit.seam.agent_code import AgentCode, is_own_class
+from replaykit.seam.agent_code import is_own_class
 from replaykit.seam.own_code import Function, is_library
-
-
-class ProcessSetting(NamedTuple):
-    """A setting of the whole process: how to read it, and by which names code reads and changes it.
-
-    A replay serves a call without running the tool, so a setting that the tool changes stays as it was. It is compared
-    only if the agent's code mentions a function that reads it: most agents read none, and pay nothing.
-    """
-
-    label: str
-    readers: tuple[str, ...]
-    changers: frozenset[str]
-    value: Callable[[], object]
-
-
-def _signal_handlers() -> object:
-    return [signal.getsignal(number) for number in signal.valid_signals()]
-
-
-def _decimal_context() -> object:
-    # Imported only by programs that use it: loading it takes 2 ms.
-    decimal: Any = sys.modules.get("decimal")
-    return None if decimal is None else repr(decimal.getcontext())
-
-
-def _locale() -> object:
-    locale: Any = sys.modules.get("locale")
-    return None if locale is None else locale.setlocale(locale.LC_ALL)
-
-
-def _default_timeout() -> object:
-    socket: Any = sys.modules.get("socket")
-    return None if socket is None else socket.getdefaulttimeout()
-
-
-def _captured_output() -> object:
-    """Return how much was printed into streams that the agent put in the place of the standard ones."""
-    streams = (sys.stdout, sys.stderr)
-    return [stream.tell() for stream in streams if isinstance(stream, io.StringIO) and not stream.closed]
-
-
-_SETTINGS = (
-    ProcessSetting(
-        "sys.getrecursionlimit()", ("getrecursionlimit",), frozenset({"setrecursionlimit"}), sys.getrecursionlimit
-    ),
-    ProcessSetting("signal.getsignal()", ("getsignal",), frozenset({"signal", "sigaction"}), _signal_handlers),
-    ProcessSetting(
-        "decimal.getcontext()", ("Decimal", "getcontext"), frozenset({"getcontext", "setcontext"}), _decimal_context
-    ),
-    ProcessSetting(
-        "locale.getlocale()",
-        ("getlocale", "setlocale", "localeconv", "format_string", "currency", "strcoll", "strxfrm"),
-        frozenset({"setlocale"}),
-        _locale,
-    ),
-    ProcessSetting(
-        "socket.getdefaulttimeout()", ("getdefaulttimeout",), frozenset({"setdefaulttimeout"}), _default_timeout
-    ),
-    ProcessSetting(
-        "threading.active_count()", ("active_count",), frozenset({"Thread", "start"}), threading.active_count
-    ),
-    ProcessSetting(
-        "sys.stdout",
-        ("redirect_stdout", "redirect_stderr", "StringIO"),
-        frozenset({"print", "write", "writelines"}),
-        _captured_output,
-    ),
-)
-
-
-def settings_read_by(agent: AgentCode) -> list[ProcessSetting]:
-    """Return the settings that the agent's code mentions."""
-    return [setting for setting in _SETTINGS if any(map(agent.mentions, setting.readers))]
-
-
-def may_change_settings(functions: Iterable[CodeType]) -> bool:
-    """Return whether functions mention anything that changes a setting."""
-    changers = frozenset[str]().union(*(setting.changers for setting in _SETTINGS))
-    return any(not changers.isdisjoint(code.co_names) for code in functions)
-
 
 _MOST_FUNCTIONS = 200
 _CHANGING_OPERATIONS = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_ATTR"})
