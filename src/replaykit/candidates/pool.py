@@ -148,7 +148,7 @@ class Pool:
         case: ReplayCase,
         *,
         timeout_s: float | None = None,
-        evidence: EvidenceFiles | None = None,
+        evidence: EvidenceFiles | None,
         is_kept: Callable[[ReplayResult], bool] = lambda result: result.verdict is not Verdict.FIXED,
     ) -> ReplayResult:
         """Replay one case in this thread. `is_kept` decides which results leave files, unless all of them do."""

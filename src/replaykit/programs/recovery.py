@@ -31,7 +31,7 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 
 
 @contextlib.contextmanager
-def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
+def recorder_lock(directory: Path, swapped: Iterable[Path]) -> Iterator[Json]:
     """Hold the lock during the block; yield facts for the run's header by which others find it.
 
     `swapped` are files that are swapped for others meanwhile.
