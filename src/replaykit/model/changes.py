@@ -62,7 +62,7 @@ class StateFold:
             return self._take(parts)
         return self._take({_WHOLE: self._part(_WHOLE, state)}, is_object=False)
 
-    def advance_to(self, values: Mapping[str, Json], unchanged: Collection[str] = ()) -> tuple[Raw, Change | None]:
+    def advance_to(self, values: Mapping[str, Json], unchanged: Collection[str]) -> tuple[Raw, Change | None]:
         """Advance to a state of named values; those in `same` are known to be unchanged."""
         return self._take({k: self._parts[k] if k in unchanged else self._part(k, v) for k, v in values.items()})
 

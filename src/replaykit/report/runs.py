@@ -86,7 +86,7 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool = False) -> str:
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool) -> str:
     """The runs of a store, newest first; `names` are how their ids are printed. `more` adds agents and origins."""
     rows = []
     for header in headers:
