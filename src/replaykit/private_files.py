@@ -26,6 +26,15 @@ EVERYTHING = "*\n"
 _NOBODY_ELSE = 0o700
 _OTHERS, _GROUP_AND_OTHERS = 0o007, 0o077
 _COMMENT = "# ReplayKit: recordings, and the key of their placeholders"
+PREFIX = "replaykit-private-"
+SHARED_MEMORY = "/dev/shm"
+MIN_FREE_BYTES = 1 << 28
+"""Room for the largest runner output and a draft of it. Many containers have only 64 MB of shared memory."""
+_IN_MEMORY = ("tmpfs", "ramfs")
+_ATTEMPTS = 10
+_TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+_USUAL_TEMPORARY = "/tmp"
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def make_directories(directory: Path, *, private_from: Path) -> bool:
@@ -114,17 +123,6 @@ def _shares_with_group(directory: Path) -> bool:
     with suppress(OSError):
         return bool(directory.stat().st_mode & stat.S_ISGID)
     return False
-
-
-PREFIX = "replaykit-private-"
-SHARED_MEMORY = "/dev/shm"
-MIN_FREE_BYTES = 1 << 28
-"""Room for the largest runner output and a draft of it. Many containers have only 64 MB of shared memory."""
-_IN_MEMORY = ("tmpfs", "ramfs")
-_ATTEMPTS = 10
-_TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
-_USUAL_TEMPORARY = "/tmp"
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @contextmanager
