@@ -221,11 +221,11 @@ def mutate(
     as_json: bool,
     **named: Any,
 ) -> int:
-    """Generate input variants: typos, other alphabets, paraphrases, injections.
+    """Generate variants of inputs, and test the agent with them.
 
-    Rules generate them, or a model that you name. A model's variants are stored in mutations.json beside the
-    configuration. Only --ask-model calls the model; without it, a missing variant is an error. Without TEXT, the
-    configuration's inputs are used.
+    Variants have typos, letters of other alphabets, another wording, or injected instructions. Rules generate them, or
+    a model that you name. A model's variants are stored in mutations.json beside the configuration. Only --ask-model
+    calls the model; without it, a missing variant is an error. Without TEXT, the configuration's inputs are used.
 
     The variants are printed. With --run, the agent gets each of them in a live world and must keep the contract. Exit 1
     if the score is below --min-score, 3 if the model's variants are missing or it cannot be reached.

@@ -175,7 +175,10 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 o
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.choices:
-            self.fail(f"unknown value {value!r}; {nearest(value, self.choices)}", param, ctx)
+            message = f"unknown value {value!r}; {nearest(value, self.choices)}"
+            if isinstance(param, click.Argument):  # click would name it by its brackets
+                raise click.UsageError(message, ctx)
+            self.fail(message, param, ctx)
         return str(value)
 
 
