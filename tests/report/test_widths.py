@@ -22,7 +22,7 @@ from replaykit.model.events import LlmCall, Usage
 from replaykit.model.values import raw
 from replaykit.report.layout import fit, width_of
 from replaykit.report.model_calls import request_line, tokens_line
-from replaykit.report.runs import event_text
+from replaykit.report.runs import event_line, event_text
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WIDTHS = (60, 80, 120, 160)
@@ -209,6 +209,12 @@ def test_a_model_call_on_one_line_tells_how_much_was_asked_and_what_came_of_it()
     assert answer_line(asked) == "search(email='a@example.com')"
     assert answer_line(said) == "'It was shipped.'"
     assert tokens_line(asked) == "412 tok"
+
+
+def test_a_model_call_in_a_list_has_the_model_apart_from_what_it_was_sent() -> None:
+    call = model_call(result_json=raw({"content": "It was shipped."}))
+
+    assert "gpt-5-mini  4 messages → 'It was shipped.'  412 tok" in unstyle(event_line(call, 0.0))
 
 
 def test_a_model_call_in_full_is_the_conversation() -> None:
