@@ -97,7 +97,7 @@ def test_one_that_is_stopped_says_that_there_is_no_report_and_leaves_nobody_behi
     out, err = ci.communicate(timeout=60)
 
     assert (ci.returncode, out) == (code, "")
-    assert "no verdict, no report\nreports/ci.md is from before\n" in err
+    assert "no verdict, no report\nreports/ci.md is from an earlier run\n" in err
     assert [file.name for file in Path("reports").iterdir()] == ["ci.md"]
     assert all(has_ended(pid) for pid in agents)
 

@@ -73,7 +73,7 @@ def test_what_no_header_can_hold_is_refused_and_not_shown(name: str, value: str)
     with pytest.raises(UsageError) as caught:
         account_of({"LANGSMITH_API_KEY": KEY, name: value})
 
-    assert f"{name} holds characters that no header can" in str(caught.value)
+    assert f"{name} contains characters that headers cannot hold" in str(caught.value)
     assert "cret" not in str(caught.value)
 
 

@@ -126,7 +126,7 @@ def test_an_assessment_that_says_failure_makes_the_run_one(replaykit: Run, mlflo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "which traces?"),
+        ((), "no traces selected"),
         (("--trace", "tr-nope"), "MLflow has no trace 'tr-nope'"),
         (("--trace", "../experiments/list"), "MLflow has no trace '../experiments/list'"),
         (("--experiment", "nope"), "MLflow has no experiment 'nope'"),

@@ -239,7 +239,7 @@ def test_after_a_few_traces_in_a_row_that_fail_nobody_goes_on(replaykit: Run, ke
     ran = replaykit(*kept.all)
 
     assert ran.code == 1
-    assert "was given up" in ran.err
+    assert "was stopped" in ran.err
     assert [*ran.results.values()] == ["failed"] * 4
 
 

@@ -156,7 +156,7 @@ def test_a_pattern_in_double_quotes_is_an_error_that_says_what_to_write() -> Non
         ("[[rules]]\nid = 'x'\nregex = 'a'\nsecretGroup = 2\n", "the pattern has 0 groups"),
         ("[[rules]]\nid = 'x'\nregx = 'a'\n", "did you mean 'regex'?"),
         ("[[rules]]\nid = 'x'\nregex = '(a+)+b'\n", "repeats a group that repeats"),
-        ("rule_files = ['rules.toml']\n", "leads back to itself"),
+        ("rule_files = ['rules.toml']\n", "includes itself"),
         ("rule_files = ['gone.toml']\n", "gone.toml: cannot be read"),
         ("allowlist = 1\n", "an allowlist is a table"),
         ("\nallow = ['sha256:abc']\n", "rules.toml:2: `allow`: a hash is `sha256:` and 64 hexadecimal digits"),

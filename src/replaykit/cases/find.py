@@ -81,7 +81,7 @@ def files_at(path: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusab
         yield path, _named(path)
     else:
         hint = "A CASE is a case.yaml, a session file, or a directory of them."
-        raise UsageError(f"{path} does not exist", hint=hint)
+        raise UsageError(f"{str(path)!r} does not exist", hint=hint)
 
 
 _HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"

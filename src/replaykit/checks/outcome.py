@@ -118,7 +118,7 @@ class RunFailedSteps(Rule, frozen=True):
     """At least this many errors happened outside of calls, such as steps whose code did not run."""
 
     plain = "min"
-    notes = {"min": "the least number of errors; a plain number sets this"}
+    notes = {"min": "the minimum number of errors; a plain number sets this"}
     examples = ("run.failed_steps: 1",)
     min: Annotated[int, Meta(ge=1)]
 

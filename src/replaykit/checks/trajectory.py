@@ -157,7 +157,7 @@ class TrajectoryF1(Rule, frozen=True):
     none. Order and arguments do not count.
     """
 
-    notes = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
+    notes = {"tools": "the expected tools; list a tool twice to expect it twice", "min": "the minimum, from 0 to 1"}
     examples = ("trajectory.f1: {tools: [lookup_billing, send_email], min: 0.8}",)
     tools: list[str]
     min: Share

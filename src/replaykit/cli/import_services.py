@@ -128,7 +128,7 @@ def _import(
 ) -> int:
     search = {name: parameters.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
     if not traces and not is_asked:
-        raise UsageError("which traces?", hint=f"Name some: --trace ID, or {option}")
+        raise UsageError("no traces selected", hint=f"Select them: --trace ID, or {option}")
     if traces:
         refuse_choosing("--trace", "is_whole", "experiment")
     return import_runs.import_and_report(fetch_records(service, traces, project, **search), **parameters)

@@ -77,7 +77,7 @@ def command(
             scanning.advance()
             if isinstance(found, Passed):
                 passed_over.append(found)
-                detail(f"not looked at: {found.file}: {found.why}")
+                detail(f"not scanned: {found.file}: {found.why}")
                 _report_passed(found, paths)
             else:
                 scanned += 1
@@ -95,9 +95,9 @@ def command(
 def _report_passed(found: Passed, paths: tuple[Path, ...]) -> None:
     """Say what was not looked at, unless that is what anybody expects of an image or a link in a directory."""
     if found.file.endswith(".db"):
-        options.note(f"not looked at: {found.file}: {found.why}; to look at a run: replaykit redact RUN --dry-run")
+        options.note(f"not scanned: {found.file}: {found.why}; to look at a run: replaykit redact RUN --dry-run")
     elif "bytes" in found.why or "read" in found.why or Path(found.file) in paths:
-        options.note(f"not looked at: {found.file}: {found.why}")
+        options.note(f"not scanned: {found.file}: {found.why}")
 
 
 def _texts(

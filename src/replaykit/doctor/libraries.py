@@ -265,10 +265,10 @@ def _program(name: str, absence: str) -> DoctorItem:
             [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_MAX_WAIT_S
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
-        detail = f"{path} does not tell its version: {type(error).__name__}"
+        detail = f"{path} does not report its version: {type(error).__name__}"
         return item("machine", name, ItemState.NOTE, detail)
     if done.returncode != 0:
-        detail = f"{path} does not tell its version: exit code {done.returncode}"
+        detail = f"{path} does not report its version: exit code {done.returncode}"
         return item("machine", name, ItemState.NOTE, detail)
     version = done.stdout.strip().split(os.linesep)[0].removeprefix("git version ")
     return item("machine", name, ItemState.OK, f"{version}, {path}")

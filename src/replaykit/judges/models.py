@@ -100,7 +100,7 @@ class ModelJudge:
         if not key and not local:
             raise UsageError(f"{self.identity} needs a key", hint=f"Set {self.key_variable}.")
         if not (key.isascii() and key.isprintable()):  # urllib's error for a bad header would show the key
-            raise UsageError(f"{self.key_variable} is not a key: it holds characters that no header can")
+            raise UsageError(f"{self.key_variable} is not a key: it contains characters that headers cannot hold")
         return base, key
 
 

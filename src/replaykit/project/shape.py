@@ -165,10 +165,10 @@ def _names_flaws(value: JsonObject) -> Flaws:
     for key, contract in entries:
         name = contract.get("name", key)
         if isinstance(contracts, dict) and name != key:
-            message = f"contracts.{key}: it calls itself {name!r}"
+            message = f"contracts.{key}: its name is {name!r}"
             yield Flaw(("contracts", key, "name"), "bad-value", message, "Remove the name: the key is its name.")
         if name in seen:
-            yield Flaw(("contracts", key), "duplicate", f"there are two contracts of the name {name!r}")
+            yield Flaw(("contracts", key), "duplicate", f"two contracts are named {name!r}")
         seen.add(name)
 
 

@@ -105,7 +105,7 @@ class _RuleFile:
         for name in lists["rule_files"]:
             other = path.parent / name
             if other.resolve() in (*through, path.resolve()):
-                raise self.error(name, f"the rule file {name!r} leads back to itself")
+                raise self.error(name, f"the rule file {name!r} includes itself")
             rules = rules.plus(_opened(other).rules((*through, path.resolve()), is_foreign=are_foreign))
         return rules
 

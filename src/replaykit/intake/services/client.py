@@ -56,7 +56,7 @@ def first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
 def header_safe(name: str, value: str) -> str:
     """Return a value that is valid in a header; otherwise raise an error that, unlike a library's, does not show it."""
     if not (value.isascii() and value.isprintable()):
-        raise UsageError(f"{name} holds characters that no header can")
+        raise UsageError(f"{name} contains characters that headers cannot hold")
     return value
 
 

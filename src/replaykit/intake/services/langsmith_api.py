@@ -74,7 +74,7 @@ class LangSmithApi:
         where = "that this key may see"
         if self._account.workspace:
             where = f"in the workspace that {WORKSPACE} names"
-        raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Projects are told apart by case.")
+        raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Names of projects are case-sensitive.")
 
     def roots(self, query: LangSmithQuery) -> Iterator[Run]:
         """Yield all matching roots, newest first."""
