@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -302,6 +303,20 @@ def test_a_run_without_an_input_shows_none(own_directory: Path, replaykit: Comma
 
     assert "input" not in replaykit("show", "quiet").out
     assert "None" not in replaykit("runs").out
+
+
+def test_the_text_about_an_assertion_is_laid_out_for_the_terminal(
+    own_directory: Path, replaykit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = replaykit("help", "assertions", "output.grounded").out.splitlines()
+    paragraph = lines[lines.index("") + 1 :]
+    ends = [len(f"{line} {after.split()[0]}") for line, after in itertools.pairwise(paragraph) if line and after]
+    modes = replaykit("help", "assertions", "trajectory.match").out
+
+    assert min(ends[:20]) > 60, "a line ends although the next word had room on it"
+    assert "`in_order`   include these    yes       yes   no" in modes
+    assert "|" not in modes
 
 
 @pytest.mark.parametrize("mark", ["✓", "✗", "?", "-"])

@@ -54,13 +54,13 @@ _NO_DIFFERENCE: Difference = ("", None)
 class TrajectoryMatch(Rule, frozen=True):
     """The agent's tool calls are these.
 
-    | `mode` | the run's calls | in order | others allowed | some may be missing |
+    | `mode` | the calls | in order | more | fewer |
     |---|---|---|---|---|
-    | `strict` | are the expected ones | yes | no | no |
-    | `in_order` | have the expected ones among them | yes | yes | no |
-    | `unordered` | are the expected ones | no | no | no |
-    | `subset` | are some of the expected ones | no | no | yes |
-    | `superset` | have the expected ones among them | no | yes | no |
+    | `strict` | are these | yes | no | no |
+    | `in_order` | include these | yes | yes | no |
+    | `unordered` | are these | no | no | no |
+    | `subset` | are among these | no | no | yes |
+    | `superset` | include these | no | yes | no |
 
     `subset` and `superset` describe the run's calls relative to the expected ones: an extra call passes only `superset`
     and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` is the relation of
