@@ -69,12 +69,12 @@ _reports = options.combined(
     help="Fail a fixed replay that was less isolated than this (`replaykit doctor`).",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), help="The seed of mutations and faults.  [default: the project's, or 0]"
+    "--seed", type=options.WholeNumber(0), help="The seed of mutations and faults.  [default: the project's, or 0]"
 )
 @click.option(
     "-j",
     "--jobs",
-    type=click.IntRange(1),
+    type=options.WholeNumber(1),
     help="Run N at once.  [default: 1; one per core for a Python agent]",
 )
 @click.option(

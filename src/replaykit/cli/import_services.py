@@ -27,7 +27,12 @@ timeout = click.option(
 _which = options.combined(
     timeout,
     click.option(
-        "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Import at most N runs."
+        "-n",
+        "--limit",
+        type=options.WholeNumber(1, 10_000),
+        default=100,
+        show_default=True,
+        help="Import at most N runs.",
     ),
     click.option(
         "--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took at least this long."

@@ -85,7 +85,7 @@ class ReplayOptions(NamedTuple):
     show_default=True,
     help="The verdict that passes; `reproduced` proves that a case is red.",
 )
-@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
+@click.option("--repeat", type=options.WholeNumber(1), default=1, show_default=True, help="Run each case N times.")
 @click.option("--take", metavar="NAME", help="Serve this take and no other.  [default: the first that fits]")
 @options.timeout
 @candidate_options.consent

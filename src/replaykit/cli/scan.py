@@ -30,7 +30,7 @@ _STDIN = "-"
 @options.flag("--staged", help="Scan what is staged in git.")
 @options.flag("--ignored", help="Also scan files that git ignores.")
 @click.option(
-    "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Skip files larger than this."
+    "--max-mb", type=options.WholeNumber(1, 1024), default=16, show_default=True, help="Skip files larger than this."
 )
 @options.flag("--sarif", help="Print the findings as SARIF 2.1.0.")
 @trusted_config.config_from

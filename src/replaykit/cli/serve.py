@@ -36,7 +36,7 @@ _MAX_REASONS = 20
 
 @click.command(name="serve")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=4318, show_default=True, help="The port; 0 picks a free one."
+    "--port", type=options.WholeNumber(0, 65535), default=4318, show_default=True, help="The port; 0 picks a free one."
 )
 @click.option(
     "--host",
