@@ -182,7 +182,10 @@ def test_a_refused_key_is_told_with_what_to_look_at(
         ({"MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"}, "MLFLOW_TRACKING_URI=http://127.0.0.1:5000"),
         ({"MLFLOW_TRACKING_URI": "databricks"}, "asked over HTTP"),
         ({"MLFLOW_TRACKING_URI": "http://mlflow.example", "MLFLOW_TRACKING_TOKEN": TOKEN}, "Give an https:// address"),
-        ({"MLFLOW_TRACKING_URI": "https://mlflow.example", "MLFLOW_TRACKING_TOKEN": "a\nb"}, "no header can"),
+        (
+            {"MLFLOW_TRACKING_URI": "https://mlflow.example", "MLFLOW_TRACKING_TOKEN": "a\nb"},
+            "that headers cannot hold",
+        ),
         ({"MLFLOW_TRACKING_URI": f"https://me:{TOKEN}@mlflow.example"}, "nothing but that"),
     ],
 )

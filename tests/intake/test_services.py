@@ -179,7 +179,7 @@ def test_an_answer_that_is_no_json_is_told(replaykit: Run, kept: Kept, body: byt
 
     ran = replaykit(*kept.all)
 
-    assert (ran.code, "gave something that is not JSON" in ran.err) == (3, True)
+    assert (ran.code, "returned something that is not JSON" in ran.err) == (3, True)
 
 
 @pytest.mark.parametrize("body", [[], {}, None, 3, {"data": 3, "traces": 3}, {"experiment": 3, "data": {}}])

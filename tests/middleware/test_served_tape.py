@@ -264,7 +264,7 @@ def test_an_agent_that_is_stuck_and_cannot_tell_what_it_did_is_an_error(
     app.over.set()
 
     assert result.verdict is rk.Verdict.INCONCLUSIVE
-    assert "gave no answer within 0.3 s, and does not tell what it did meanwhile" in result.reason
+    assert "gave no answer within 0.3 s, and does not report what it did in the meantime" in result.reason
     assert "gunicorn --threads 8" in result.reason
 
 

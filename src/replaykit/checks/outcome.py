@@ -133,7 +133,7 @@ class RunFailedSteps(Rule, frozen=True):
         seq = failing_call(run, last)
         if seq is None:
             seq = last.seq
-        return Seen(len(errors) >= self.min, f"The run went on over {actual}", expected, actual, seq)
+        return Seen(len(errors) >= self.min, f"The run continued after {actual}", expected, actual, seq)
 
 
 @register("steps.exhausted")

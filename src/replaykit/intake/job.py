@@ -54,7 +54,7 @@ def _below(directory: Path, format: str | None) -> Iterator[ImportRecord]:
         else:
             yield from _read(file, format)
     if strangers:
-        skipped = f"{len(strangers)} files that are no traces" if len(strangers) > 1 else "1 file that is no trace"
+        skipped = f"{len(strangers)} files that are not traces" if len(strangers) > 1 else "1 file that is not a trace"
         names = ", ".join(strangers[:_NAMED])
         if len(strangers) > _NAMED:
             names += " …"

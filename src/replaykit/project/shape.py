@@ -98,8 +98,8 @@ _REPLAYS = Record(
     notes={
         "sessions": "Sessions, each written here or in a file of its own: file: PATH.",
         "sources": "Where to fetch more sessions.",
-        "models": "live: the agent's models are asked for real, since sessions hold no answers of models; whoever runs"
-        " them must allow that: --live models.",
+        "models": "live: call the agent's models for real, since sessions hold no model answers. To allow that, run"
+        " it with: --live models.",
     },
 )
 

@@ -277,12 +277,12 @@ def _opened(path: Path) -> _RuleFile:
         table = tomllib.loads(text)
         check_value_nesting(table, _MAX_NESTING)
     except UnicodeDecodeError:
-        raise InvalidFile("is no UTF-8 text", file=str(path)) from None
+        raise InvalidFile("is not UTF-8 text", file=str(path)) from None
     except (RecursionError, NestedTooDeeply):
-        raise InvalidFile(f"is no TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
+        raise InvalidFile(f"is not TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
     except tomllib.TOMLDecodeError as error:
         hint = _BACKSLASH_HINT if "\\" in str(error) else None
-        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=_error_line(text), hint=hint) from None
+        raise InvalidFile(f"is not TOML: {error}", file=str(path), line=_error_line(text), hint=hint) from None
     return _RuleFile(path, text, table)
 
 

@@ -86,7 +86,7 @@ class LangSmithApi:
         if reply.status not in (*UNKNOWN, 400, 422):  # an invalid id is a bad request
             value = self._client.json(reply)
             if not has_text(value, "id"):
-                raise self._client.failed("gave something that is no run")
+                raise self._client.failed("returned something that is not a run")
             return as_object(value)
         hint = "See its id in LangSmith, under the run's name."
         if project_id is None:
