@@ -186,7 +186,7 @@ def test_a_refused_key_is_told_with_what_to_look_at(
             {"MLFLOW_TRACKING_URI": "https://mlflow.example", "MLFLOW_TRACKING_TOKEN": "a\nb"},
             "that headers cannot hold",
         ),
-        ({"MLFLOW_TRACKING_URI": f"https://me:{TOKEN}@mlflow.example"}, "nothing but that"),
+        ({"MLFLOW_TRACKING_URI": f"https://me:{TOKEN}@mlflow.example"}, "nothing else"),
     ],
 )
 def test_what_is_wrong_in_the_environment_is_told(environment: dict[str, str], said: str) -> None:

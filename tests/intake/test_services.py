@@ -189,7 +189,7 @@ def test_an_answer_of_another_shape_is_told(replaykit: Run, kept: Kept, body: An
     ran = replaykit(*kept.all)
 
     assert ran.code in (3, 5)
-    assert "gave something that is no" in ran.err or "no run was imported" in ran.err
+    assert "returned something that is not" in ran.err or "no run was imported" in ran.err
 
 
 def test_nobody_there_is_told_with_the_variable_that_says_where(

@@ -175,7 +175,7 @@ class ServiceClient:
                 raise self.failed(f"gave more than {limit_bytes:,} bytes for one trace")
             items, after = read(as_object(self.json(reply)))
             if not isinstance(items, list) or not isinstance(after, str | None):
-                raise self.failed("returned a page of something else")
+                raise self.failed("returned something that is not a page of results")
             yield items
             if not after:
                 return
