@@ -49,8 +49,8 @@ def test_the_address_may_be_written_with_the_path_of_the_api(endpoint: str, root
         ("https://", "Give an https:// address"),
         ("https://[", "Give an https:// address"),
         ("https://host:port", "Give an https:// address"),
-        (f"https://user:{KEY}@host.example", "nothing but that"),
-        (f"https://host.example?key={KEY}", "nothing but that"),
+        (f"https://user:{KEY}@host.example", "nothing else"),
+        (f"https://host.example?key={KEY}", "nothing else"),
     ],
 )
 def test_a_key_goes_over_tls_or_stays_on_this_machine(endpoint: str, said: str) -> None:

@@ -52,7 +52,7 @@ HTTP_LIBRARIES = {  # distribution: the oldest version whose requests are record
     "requests": "",
     "urllib3": "2.0",
 }
-NOT_REACHED = {  # distribution: its protocol, which is not recorded
+NOT_RECORDED = {  # distribution: its protocol, which is not recorded
     "grpcio": "gRPC",
     "pycurl": "libcurl",
     "websockets": "websockets",
@@ -65,7 +65,7 @@ _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([0-9][0-9.]*)")
 def examine_libraries() -> list[DoctorItem]:
     """Report the installed SDKs, frameworks and HTTP libraries."""
     own = Requirements.own()
-    found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_reached()]
+    found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_recorded()]
     missing = sorted(name for name in (*FRAMEWORKS, *SDKS) if version_of(name) is None)
     if missing:
         detail = f"not installed, and not needed: {', '.join(missing)}"
@@ -160,7 +160,7 @@ def _frameworks(own: Requirements) -> Iterator[DoctorItem]:
         required = own.by_extra.get((extra, name), "")
         module = extra.replace("-", "_")
         if fits(version, required):
-            detail = f"{version}: reached by replaykit.integrations.{module}, {addition}"
+            detail = f"{version}: recorded by replaykit.integrations.{module}, {addition}"
             yield item("libraries", name, ItemState.OK, detail)
         else:
             yield item(
@@ -179,7 +179,7 @@ def _sdks() -> Iterator[DoctorItem]:
             continue
         through = [library for library in libraries if version_of(library) is not None]
         if through:
-            detail = f"{version}: reached, over {', '.join(through)}"
+            detail = f"{version}: recorded, through {', '.join(through)}"
             yield item("libraries", name, ItemState.OK, detail)
         else:
             detail = f"{version}: none of {', '.join(libraries)} is installed, so its requests may not be recorded"
@@ -192,7 +192,7 @@ def _http_libraries() -> Iterator[DoctorItem]:
         if version is None:
             continue
         if fits(version, f">={oldest}" if oldest else ""):
-            yield item("libraries", name, ItemState.OK, f"{version}: reached")
+            yield item("libraries", name, ItemState.OK, f"{version}: recorded")
         else:
             yield item(
                 "libraries",
@@ -203,10 +203,12 @@ def _http_libraries() -> Iterator[DoctorItem]:
             )
 
 
-def _not_reached() -> Iterator[DoctorItem]:
+def _not_recorded() -> Iterator[DoctorItem]:
     """Report all of them in one line, because most are only dependencies of something else."""
-    versions = {name: version_of(name) for name in NOT_REACHED}
-    installed = [f"{name} {version} ({NOT_REACHED[name]})" for name, version in versions.items() if version is not None]
+    versions = {name: version_of(name) for name in NOT_RECORDED}
+    installed = [
+        f"{name} {version} ({NOT_RECORDED[name]})" for name, version in versions.items() if version is not None
+    ]
     if installed:
         yield item(
             "libraries",
