@@ -305,6 +305,19 @@ def test_a_run_without_an_input_shows_none(own_directory: Path, replaykit: Comma
     assert "None" not in replaykit("runs").out
 
 
+@pytest.mark.parametrize(
+    "line", ["help formats", "help schema", "chaos profiles", "examples", "help assertions trajectory.match"]
+)
+def test_reference_material_is_never_cut_off(own_directory: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    terminal = use_terminal(monkeypatch, width=60)
+
+    run(line.split())
+
+    shown = screen_of(terminal.getvalue())
+    assert len(shown) > 5
+    assert [text for text in shown if "…" in text] == []
+
+
 def test_the_text_about_an_assertion_is_laid_out_for_the_terminal(
     own_directory: Path, replaykit: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
