@@ -250,7 +250,7 @@ def test_5_when_nothing_is_selected(replaykit: Command, verb: list[str]) -> None
     ran = replaykit(*verb, "empty")
 
     assert ran.code == ExitCode.NOTHING == 5
-    assert "empty holds no case" in ran.err
+    assert "'empty' contains no case" in ran.err
     assert "replaykit scaffold TRACE --out empty/NAME" in ran.err
 
 
