@@ -121,8 +121,8 @@ def test_a_clock_that_goes_on_is_no_divergence_and_is_in_the_report(served: Serv
     [
         (Pins(), []),
         (Pins(clock=Clock.LIVE, started_at=1.0), []),
-        (Pins(started_at=1.0), ["clock is held"]),
-        (Pins(seed=0), ["seed is held"]),
+        (Pins(started_at=1.0), ["clock is frozen"]),
+        (Pins(seed=0), ["seed is frozen"]),
         (Pins(environment={"TZ": "UTC", "LANG": "C"}), ["LANG, TZ"]),
     ],
 )
