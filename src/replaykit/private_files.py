@@ -175,7 +175,7 @@ def _make_directory(place: str) -> tuple[Path, int]:
         lock = _lock_of(path)
         if lock is not None:
             return path, lock
-    reason = "somebody removes what is made there" if error is None else error.strerror
+    reason = "another program removes what is created there" if error is None else error.strerror
     raise StoreError(f"{place}: no private directory can be made: {reason}", hint="Name another one: TMPDIR=DIR")
 
 

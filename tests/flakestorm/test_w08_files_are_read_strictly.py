@@ -164,7 +164,7 @@ def test_w22_files_that_name_one_another_are_an_error_with_its_line(files: Any, 
     ran = replaykit("replay", "replays/a.yaml")
 
     assert ran.code == 2
-    assert "replays/b.yaml:2: file: 'a.yaml' leads back to where it is named" in ran.err
+    assert "replays/b.yaml:2: file: 'a.yaml' refers back to the file that names it" in ran.err
 
 
 def test_w22_a_file_that_is_not_there_is_an_error_with_its_line(files: Any, replaykit: Run) -> None:

@@ -498,7 +498,7 @@ def test_an_empty_pipe_is_called_one(replaykit: Run, monkeypatch: pytest.MonkeyP
     ran = replaykit("import", "-")
 
     assert (ran.code, ran.out) == (1, "1 failed\n")
-    assert "-: nothing came through the pipe" in ran.err
+    assert "-: the pipe was empty" in ran.err
 
 
 def test_a_note_about_cases_is_not_made_where_a_run_failed(replaykit: Run) -> None:

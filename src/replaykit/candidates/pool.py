@@ -268,7 +268,7 @@ def _candidate_of(agent: CandidateLike, *, reuse: bool) -> tuple[Candidate, bool
         agent, directory = _name_of(agent)
         directories = (directory, *directories)
     else:
-        raise UsageError(f"a {type(agent).__name__} is no agent: give a function, `module:function` or a Candidate")
+        raise UsageError(f"a {type(agent).__name__} is not an agent: give a function, `module:function` or a Candidate")
     from replaykit.candidates.worker_protocol import WorkerJob  # noqa: PLC0415 (import only what this type of agent needs)
     from replaykit.candidates.workers import WorkerCandidate  # noqa: PLC0415
 

@@ -107,7 +107,7 @@ def contract_of(project: Project, source: SessionSource) -> str:
     contract = contract_of_imports(project, source.contract)
     if not contract:
         known = ", ".join(map(repr, project.contracts)) or "none is there yet"
-        raise UsageError("which contract shall its sessions keep?", hint=f"Add `contract: NAME` to it: {known}.")
+        raise UsageError("which contract must its sessions keep?", hint=f"Add `contract: NAME` to it: {known}.")
     return contract
 
 

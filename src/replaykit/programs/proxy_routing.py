@@ -165,7 +165,7 @@ def _ends(request: web.BaseRequest) -> ConnectionEnds:
 
 
 def _unauthorized_text(plan: ProgramPlan) -> str:
-    return f"this proxy serves the program that is {_DONE[plan.mode]} here, and nobody else\n{_HOW}"
+    return f"this proxy serves the program that is {_DONE[plan.mode]} here, and no other\n{_HOW}"
 
 
 @lru_cache(maxsize=16)  # called for every request with few different hosts; parsing one takes 1.4 µs

@@ -21,6 +21,7 @@ from replaykit.model.events import (
     State,
 )
 from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.text_lines import cut
 from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json, decode
 from replaykit.report.layout import (
@@ -263,7 +264,7 @@ def _call_line(call: Call, room: int) -> str:
             answer = answer_line(call)
     room -= len(_ARROW) + (len(tokens) + 2 if tokens else 0)
     request_room = max(room // 2, room - width_of(answer))
-    request = short(request, request_room)
+    request = cut(visible(request), request_room)  # not `short`: two blanks set the model apart from what it was sent
     answer = short(answer, max(room - width_of(request), 1))
     if call.error is not None:
         answer = style(answer, fg="red")

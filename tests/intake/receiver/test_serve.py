@@ -117,7 +117,7 @@ def test_beyond_loopback_it_warns() -> None:
         program.process.terminate()
         _out, err = program.process.communicate(timeout=60)
 
-    assert "anybody who can reach 0.0.0.0" in err
+    assert "anyone who can reach 0.0.0.0" in err
 
 
 def test_a_store_that_is_none_is_an_error() -> None:

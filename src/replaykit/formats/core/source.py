@@ -186,7 +186,7 @@ class Source:
 
     def _parse(self) -> Json:
         if not self.text.strip():
-            empty = {STDIN: "nothing came through the pipe"}.get(self.file, "the file is empty")
+            empty = {STDIN: "the pipe was empty"}.get(self.file, "the file is empty")
             raise InvalidFile(empty, file=self.file)
         try:
             check_value_count(self.text)
