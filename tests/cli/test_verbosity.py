@@ -75,7 +75,7 @@ def project(make_case: Callable[..., Path], replaykit: Command) -> Path:
     return Path.cwd()
 
 
-@sampled("line", LINES, count=6)
+@sampled("line", LINES, count=3)
 def test_quiet_leaves_the_essential_line_and_the_exit_code(project: Path, replaykit: Command, line: str) -> None:
     plain = replaykit(*shlex.split(line))
     quiet = replaykit(*shlex.split(line), "--quiet")

@@ -136,6 +136,7 @@ def test_the_first_example_records_a_failure_and_passes_once_it_is_changed_as_sh
     assert "Result: FIXED" in green.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_picture_shows_what_the_first_example_prints() -> None:
     assert screens.PICTURE.read_text(encoding="utf-8") == screens.caught_regression(), "run tools/screens"
     assert f"]({screens.PICTURE.relative_to(ROOT)})" in README

@@ -394,6 +394,7 @@ def test_files_that_come_in_twice_are_the_same_runs(replaykit: Run) -> None:
     assert [entry["problem"] for entry in first.entries] == [entry["problem"] for entry in again.entries]
 
 
+@pytest.mark.exhaustive
 def test_a_directory_of_all_formats_becomes_one_case_for_each_failure(replaykit: Run) -> None:
     ran = replaykit("import", DATA / "samples", "--scaffold", "cases", "--json")
 

@@ -30,7 +30,7 @@ from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreErr
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.isolation import NO_CONSENT
 from replaykit.model.result import ReplayResult, Verdict
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -148,7 +148,7 @@ class Pool:
         case: ReplayCase,
         *,
         timeout_s: float | None = None,
-        evidence: EvidenceFiles | None = None,
+        evidence: EvidenceFiles | None,
         is_kept: Callable[[ReplayResult], bool] = lambda result: result.verdict is not Verdict.FIXED,
     ) -> ReplayResult:
         """Replay one case in this thread. `is_kept` decides which results leave files, unless all of them do."""

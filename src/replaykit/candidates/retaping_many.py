@@ -72,10 +72,10 @@ def retape_many(
     candidate: Candidate,
     retape_case: RetapeCase,
     *,
-    only_diverged: bool = False,
-    budget: Budget = NO_BUDGET,
-    evidence: Path | None = None,
-    on_done: Callable[[], None] = lambda: None,
+    only_diverged: bool,
+    budget: Budget,
+    evidence: Path | None,
+    on_done: Callable[[], None],
 ) -> list[Retaping | Left]:
     """Retape cases one after another, with `only_diverged` just those that the candidate leaves.
 

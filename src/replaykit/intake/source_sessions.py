@@ -196,7 +196,7 @@ def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "
 
 
 def import_sources(
-    project: Project, into: ImportTarget, timeout_s: float, on_entry: Callable[[], None] = lambda: None
+    project: Project, into: ImportTarget, timeout_s: float, on_entry: Callable[[], None]
 ) -> ImportResult:
     """Import every source that is not fetched each time anyway; one that fails does not stop the others."""
     entries: list[ImportEntry] = []

@@ -47,7 +47,7 @@ class ProxyRefusal(Exception):
         self.message = message
 
 
-def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str = "") -> web.Response:
+def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str) -> web.Response:
     """Return an error response that tells SDKs not to retry; `target` is the requested path."""
     text = orjson.dumps(_error_body(status, message, kind, target))
     headers = {"x-should-retry": "false", "x-replaykit": kind}

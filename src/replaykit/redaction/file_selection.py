@@ -114,7 +114,7 @@ def _is_ignored(directory: Path) -> bool:
     return True
 
 
-def staged_texts(max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
+def staged_texts(max_bytes: int) -> Iterator[TreeText | Passed]:
     """Yield the staged contents of the files that the next commit changes."""
     try:
         changes = _git(Path(), "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-filter=ACMRT")

@@ -87,7 +87,7 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool = False) -> str:
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool) -> str:
     """The runs of a store, newest first; `names` are how their ids are printed. `more` adds agents and origins."""
     rows = []
     for header in headers:
@@ -223,6 +223,8 @@ def _state_facts(event: State) -> list[tuple[str, object]]:
     if change is None:
         return []
     facts: list[tuple[str, object]] = []
+    if {*change.add, *change.cut} == {""} and not (change.put or change.drop):  # the state is not an object
+        return [("appended", decode(change.add[""]))] if change.add else [("edited", "the whole")]
     if change.put:
         facts.append(("set", {key: decode(value) for key, value in change.put.items()}))
     if change.add:

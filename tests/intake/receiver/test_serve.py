@@ -187,6 +187,7 @@ def _sent_until_killed(program: Serve, first: int, seed: int) -> int:
     return acknowledged
 
 
+@pytest.mark.exhaustive
 def test_kill_9_loses_nothing_that_was_acknowledged() -> None:
     total = 0
     for trial in range(KILLS):

@@ -266,8 +266,8 @@ class FileSource(_Packed):
 class PipeSource(_Packed):
     """A pipe; the bytes that detection read are buffered and read again."""
 
-    def __init__(self, stream: BinaryIO, file: str = STDIN) -> None:
-        super().__init__(file)
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(STDIN)
         self._pipe = _Pipe(stream)
 
     def documents(self) -> Iterator[Source]:
