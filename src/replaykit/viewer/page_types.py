@@ -68,10 +68,16 @@ class Row(Struct, frozen=True, array_like=True):
 
 
 class RowBatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `run/RUN/rows`. The last line has the page of the complete run."""
+    """One line of `run/RUN/rows`. The last line has the page of the complete run, or a problem.
+
+    Rows come in the order in which events were written: a call after the calls inside it. Their order on screen is that
+    of `seq`.
+    """
 
     rows: tuple[Row, ...] = ()
     page: RunPage | None = None
+    problem: str = ""
+    """Why the rest of the run cannot be read."""
 
 
 class ConversationPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,7 +168,7 @@ class UngroundedFigure(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListedRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run in a list."""
 
     id: str
@@ -180,7 +186,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FamilyPage(Struct, frozen=True, kw_only=True):
     """A run and its forks as a tree: `run/RUN/family`."""
 
-    run: RunSummary
+    run: ListedRun
     children: "tuple[FamilyPage, ...]" = ()
 
 
@@ -247,8 +253,16 @@ class Home(Struct, frozen=True, kw_only=True):
     opens: str = ""
     """The route that the command line asked for, such as `#/run/ID`."""
     can_fork: bool = False
-    runs: tuple[RunSummary, ...] = ()
+    runs: tuple[ListedRun, ...] = ()
     has_more: bool = False
     cases: tuple[ListedCase, ...] = ()
     replays: tuple[ListedReplay, ...] = ()
     """The newest replays that left evidence."""
+
+
+class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a request that fails, with HTTP status 400, 403, 404 or 500."""
+
+    problem: str
+    hint: str = ""
+    """What to do next."""
