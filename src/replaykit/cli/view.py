@@ -10,10 +10,13 @@ from pathlib import Path
 
 import click
 
+from replaykit.cases.config_files import find_project
 from replaykit.cli import options
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import hint, reports
 from replaykit.config import default_evidence_path, default_store_path
+from replaykit.errors import ReplayKitError
+from replaykit.project.project import load_project
 from replaykit.report.layout import to_json_line
 from replaykit.report.servers import SharedFile, ViewerListening
 from replaykit.store.sqlite import SQLiteStore
@@ -33,7 +36,6 @@ from replaykit.viewer.target import find_target
 )
 @options.flag("--no-browser", help="Only print the address.")
 @options.evidence
-@options.config
 @options.store
 @options.flag("--json", "as_json", help="Print the address, or what was written, as JSON.")
 @reports
@@ -44,7 +46,6 @@ def command(
     port: int,
     no_browser: bool,
     evidence: Path | None,
-    config: Path | None,
     store_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -66,10 +67,8 @@ def command(
     replaykit view 20260215-143200 20260215-150112
     replaykit view cases/billing --share billing.html
     """
-    project = options.project_of(config)
-    cases = list(project.cases) if project is not None and project.cases else [Path("cases")]
     with _store(store_path) as store:
-        reader = EvidenceReader(evidence or default_evidence_path(), cases)
+        reader = EvidenceReader(evidence or default_evidence_path(), _case_paths())
         named = find_target(tuple(filter(None, (target, other))), store, reader)
         documents = Documents(store, reader, project=Path.cwd().name, opens=named.route)
         if share is not None:
@@ -85,6 +84,17 @@ def command(
             _report(f"{url}{named.route}", as_json=as_json, opens_browser=not no_browser)
 
         asyncio.run(ViewerServer(documents).serve(port, ready))
+
+
+def _case_paths() -> list[Path]:
+    """Where the project's cases are. No plugin is imported, since the page only reads."""
+    file = find_project()
+    if file is not None:
+        try:
+            return list(load_project(file).cases) or [Path("cases")]
+        except ReplayKitError as error:
+            options.note(f"the cases of {file} are not listed: {error.message}")
+    return [Path("cases")]
 
 
 @contextmanager
