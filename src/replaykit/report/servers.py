@@ -28,6 +28,14 @@ class ViewerListening(JsonResult, frozen=True, kw_only=True):
     """The URL to open."""
 
 
+class SharedFile(JsonResult, frozen=True, kw_only=True):
+    """A file that shows a run, a case, a replay or a comparison."""
+
+    file: str
+    """The path of the file."""
+    size_bytes: int
+
+
 class ReceiverListening(Struct, frozen=True, kw_only=True, tag_field="event", tag="listening"):
     """The receiver takes traces from now on."""
 

@@ -48,7 +48,7 @@ class Documents:
     ) -> None:
         self._store = store
         self.evidence = evidence
-        self._project = project
+        self.project = project
         self._agent = agent
         self.opens = opens
         self._spools: OrderedDict[str, RunSpool] = OrderedDict()
@@ -95,7 +95,7 @@ class Documents:
         """Return what there is to see; `before` is the run after which the list goes on."""
         runs = list(islice(self._runs(query, status, before), _SHOWN_RUNS + 1))
         return Home(
-            project=self._project,
+            project=self.project,
             opens=self.opens,
             can_fork=False,
             runs=tuple(map(listed_run, runs[:_SHOWN_RUNS])),

@@ -20,7 +20,7 @@ _RECENT = 8
 _KINDS = {"text": "text", "reasoning": "reasoning", "tool_call": "tool_call", "tool_call_response": "tool_result"}
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class SplitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a model call, taken apart."""
 
     messages: tuple[ConversationMessage, ...] = ()
@@ -38,12 +38,12 @@ class RequestSplitter:
         self._converted: dict[bytes, ConversationMessage] = {}
         self._offered: tuple[bytes, tuple[str, ...]] = (b"", ())
 
-    def split(self, call: LlmCall) -> Request:
+    def split(self, call: LlmCall) -> SplitRequest:
         """Return the parts of a call's request; without messages if it has none."""
         members = _members(call)
         items = self._items(members)
         if not items:
-            return Request()
+            return SplitRequest()
         repeated, previous = self._repeated(items)
         if previous is not None:
             self._recent.remove(previous)
@@ -54,7 +54,7 @@ class RequestSplitter:
         messages = [converted[item] for item in items]
         old = [msgspec.structs.replace(message, is_new=False) for message in messages[:repeated]]
         rest = {name: value for name, value in members.items() if name not in (*_MESSAGES, *_SYSTEM, *_TOOLS, "model")}
-        return Request(
+        return SplitRequest(
             messages=(*old, *messages[repeated:]),
             options=raw_object(rest),
             tools=self._tools(call, members),

@@ -260,7 +260,7 @@ class Home(Struct, frozen=True, kw_only=True):
     """The newest replays that left evidence."""
 
 
-class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PageProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a request that fails, with HTTP status 400, 403, 404 or 500."""
 
     problem: str

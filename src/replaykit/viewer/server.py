@@ -16,7 +16,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -27,11 +26,11 @@ from aiohttp.typedefs import Handler
 from replaykit.errors import ReplayKitError, RunNotFound, UsageError
 from replaykit.http_server import HeadDeadline
 from replaykit.viewer.documents import Documents
-from replaykit.viewer.page_types import Problem
+from replaykit.viewer.modules import STATIC
+from replaykit.viewer.page_types import PageProblem
 
 _T = TypeVar("_T")
 HOST = "127.0.0.1"
-STATIC = Path(__file__).with_name("static")
 HEAD_S = 20.0
 _IDLE_S = 75.0
 _SENDING_S = 1.0
@@ -263,7 +262,7 @@ def _json_text(text: bytes) -> web.Response:
 
 
 def _problem(status: HTTPStatus, message: str, hint: str | None = None) -> web.Response:
-    body = _encode(Problem(problem=message, hint=hint or ""))
+    body = _encode(PageProblem(problem=message, hint=hint or ""))
     return web.Response(status=status, body=body, content_type="application/json", charset="utf-8")
 
 

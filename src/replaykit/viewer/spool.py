@@ -31,6 +31,7 @@ _FIRST_EVENTS = 256
 """Events of the first batch: it is on screen before the second one is built."""
 _MORE_EVENTS = 1024
 _READ_BYTES = 1 << 18
+_NEAR = 64
 
 _encode = msgspec.json.Encoder().encode
 _decode_page = msgspec.json.Decoder(EventPage).decode
@@ -88,10 +89,31 @@ class RunSpool:
         return _decode_page(self.event_json(seq))
 
     def events_json(self) -> Iterator[bytes]:
-        """Yield the pages of all events as JSON, in the order they were written."""
+        """Yield the pages of all events as JSON, in the order of the run."""
         self._read_all()
-        for place in range(len(self._seqs)):
+        for place in sorted(range(len(self._seqs)), key=self._seqs.__getitem__):
             yield self._page_at(place)
+
+    def row_batches(self) -> Iterator[bytes]:
+        """Yield the lines of the row stream."""
+        self._read_all()
+        offset, rest, is_last = 0, b"", False
+        while not is_last:
+            data, is_last = self.rows(offset)
+            offset += len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            yield from lines
+            is_last = is_last or not data
+
+    def seqs(self) -> list[int]:
+        """Return the sequence numbers of all events, in order."""
+        self._read_all()
+        return sorted(self._seqs)
+
+    def state_seqs(self) -> list[int]:
+        """Return the sequence numbers of all checkpoints, in order."""
+        self._read_all()
+        return sorted(self._state_seqs)
 
     def finished_page(self) -> RunPage:
         """Read the rest of the run and return its page with totals, as they are now."""
@@ -125,13 +147,16 @@ class RunSpool:
         return self._pages.read(start, self._borders[place + 1] - start)
 
     def _place(self, seq: int) -> int:
-        while True:
-            try:
-                return self._seqs.index(seq)
-            except ValueError:
-                with self._lock:
-                    if not self._advance():
-                        raise UsageError(f"the run has no event {seq}") from None
+        has_more = True
+        while has_more:
+            # Events are nearly in the order of their numbers: a call is written when it ends.
+            first = max(0, seq - _NEAR)
+            for start, seqs in ((first, self._seqs[first : seq + _NEAR]), (0, self._seqs)):
+                with suppress(ValueError):
+                    return start + seqs.index(seq)
+            with self._lock:
+                has_more = self._advance()
+        raise UsageError(f"the run has no event {seq}")
 
     def _read_all(self) -> None:
         """Read everything that was written so far."""
