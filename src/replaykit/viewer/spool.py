@@ -249,4 +249,7 @@ class SpoolFile:
 
 
 def _line(value: object) -> bytes:
-    return _encode(value) + b"\n"
+    text = _encode(value)
+    if b"\n" in text:  # between the tokens of a value that comes from an indented file
+        text = msgspec.json.format(text, indent=-1)
+    return text + b"\n"
