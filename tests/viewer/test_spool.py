@@ -13,7 +13,7 @@ from tests.memory import traced_memory
 import replaykit as rk
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.events import AnyEvent, ErrorEvent, ErrorInfo, LlmCall, Note, State, ToolCall, Usage
-from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.run import Origin, RunHeader, RunStatus, TraceRun
 from replaykit.model.unreplayable import MUTATED
 from replaykit.model.values import Raw, raw
 from replaykit.viewer.page_types import RunPage
@@ -115,6 +115,14 @@ def test_the_page_says_what_a_replay_would_lack() -> None:
     note = Note(seq=0, name=MUTATED, content_json=raw({"tool": "sort", "text": "`sort` changed `items`"}))
 
     assert loaded(note).finished_page().remarks == ("`sort` changed `items`",)
+
+
+def test_the_page_says_what_an_imported_trace_lacks() -> None:
+    imported = Origin(kind="imported", format="otlp")
+    page = loaded(call(0), ToolCall(seq=1, name="track"), origin=imported).finished_page()
+
+    assert page.remarks == ("1 of 2 calls can be replayed exactly (result missing)",)
+    assert loaded(ToolCall(seq=1, name="track")).finished_page().remarks == ()
 
 
 def test_a_run_that_is_recorded_grows(store: rk.Store) -> None:
@@ -225,5 +233,5 @@ def test_values_of_an_indented_file_make_one_line() -> None:
     spool = loaded(call(0, result_json=Raw(b'{\n  "a": "x\\ny"\n}')), input_json=Raw(b"[\n1\n]"))
 
     assert spool.event_json(0).count(b"\n") == 1
-    assert spool.event(0).result == b'{"a":"x\\ny"}'
+    assert bytes(spool.event(0).result) == b'{"a":"x\\ny"}'
     assert batches(spool)[-1]["page"]["header"]["input"] == [1]

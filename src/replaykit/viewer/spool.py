@@ -49,7 +49,7 @@ class RunSpool:
         self._rows = SpoolFile()
         self._pages = SpoolFile()
         self._builder = EventPages(source.header.started_at)
-        self._totals = RunTotals()
+        self._totals = RunTotals(source.header)
         self._unread: Iterator[AnyEvent] = iter(())
         self._may_grow = True
         self._finished: RunPage | None = None
