@@ -36,7 +36,9 @@ class SearchText:
         """Return a part of the text that each line with an occurrence contains, in any spelling."""
         if self._number is not None:
             whole = self._exact.partition(".")[0]
-            return max(re.findall(r"\d+", whole)[-1:], key=len, default="")
+            return max(
+                re.findall(r"\d{1,3}$", whole), default=""
+            )  # in any spelling, no separator divides the last three
         words = [word for word in _WORD.findall(self._folded) if word.isascii()]
         return max(words, key=len, default="")
 
