@@ -97,7 +97,7 @@ class Documents:
         return Home(
             project=self.project,
             opens=self.opens,
-            can_fork=False,
+            can_fork=bool(self._agent),
             runs=tuple(map(listed_run, runs[:_SHOWN_RUNS])),
             has_more=len(runs) > _SHOWN_RUNS,
             cases=self.evidence.listed_cases(),

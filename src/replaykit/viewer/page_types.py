@@ -260,6 +260,39 @@ class Home(Struct, frozen=True, kw_only=True):
     """The newest replays that left evidence."""
 
 
+class ForkRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the page sends to `fork`, by POST. The answer is a `travel.fork.ForkResult`.
+
+    A deviation of the kind `undecided` is a question: may its tool, `name`, be called for real? With consent, the same
+    request is sent again, with the tool in `live` and the new run as `attempt`, so that nothing is done twice.
+    """
+
+    run: str
+    """The id of the run."""
+    step: str
+    """The step to go on from, by its name or number."""
+    result: Raw = ABSENT
+    """The new answer of the step's last call."""
+    answer: Raw = ABSENT
+    """The new answer of the step's last model call."""
+    error: str = ""
+    """The error that the step's last call fails with: `TYPE: MESSAGE`."""
+    arguments: Raw = ABSENT
+    """The new arguments of the step's last tool call, an object."""
+    state: Raw = ABSENT
+    """Keys to set in the state after the step, an object."""
+    patch: Raw = ABSENT
+    """A JSON Patch for the state."""
+    input: Raw = ABSENT
+    """The new input of the agent."""
+    tool: str = ""
+    """Which tool or model is changed, if the step calls several."""
+    live: tuple[str, ...] = ()
+    """The tools that the user allows to be called for real."""
+    attempt: str = ""
+    """The fork that stopped with a question."""
+
+
 class PageProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a request that fails, with HTTP status 400, 403, 404 or 500."""
 

@@ -106,6 +106,9 @@ export class RunView {
       this.showProblem(batch.problem);
     }
     this.openFirst(Boolean(batch.page));
+    if (batch.page && this.seq === null) {
+      this.showDetail(null, ""); // with the output and the last conversation
+    }
   }
 
   /** @param {string} problem */
@@ -152,14 +155,22 @@ export class RunView {
     if (addressOf(route) !== this.address) {
       return false;
     }
-    this.hasMoved = true;
-    this.select(route.seq, route.path);
-    this.element.classList.toggle("shows-detail", route.seq !== null);
+    if (route.seq !== this.seq || route.path !== this.path) {
+      this.moveTo(route.seq, route.path);
+    }
     return true;
+  }
+
+  /** @param {number | null} seq @param {string} path */
+  moveTo(seq, path) {
+    this.hasMoved = true;
+    this.select(seq, path);
+    this.element.classList.toggle("shows-detail", seq !== null);
   }
 
   /** Show an event by its address, so that every place has a link. @param {number | null} seq @param {string} [path] */
   open(seq, path = "") {
+    this.moveTo(seq, path); // at once: the next key may come before the address has changed
     location.replace(runRoute(this.address, seq, path));
   }
 
@@ -252,14 +263,19 @@ export class RunView {
     this.selectRow(seq);
     if (isOther || path) {
       this.timeline.select(seq ?? -1);
-      this.eventAborter.abort();
-      this.eventAborter = new AbortController();
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.drawDetail(seq, path), this.detail.firstChild ? FETCH_DELAY_MS : 0);
+      this.showDetail(seq, path);
     }
     if (!path) {
       this.provenance.hide();
     }
+  }
+
+  /** Draw an event soon: who holds a key down passes many. @param {number | null} seq @param {string} path */
+  showDetail(seq, path) {
+    this.eventAborter.abort();
+    this.eventAborter = new AbortController();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.drawDetail(seq, path), this.detail.firstChild ? FETCH_DELAY_MS : 0);
   }
 
   /** @param {number | null} seq @param {string} path */
