@@ -61,11 +61,13 @@ class Documents:
                 self._spools.move_to_end(address)
                 return self._spools[address]
         source = self._source(address)
-        full_address = address if address.startswith((REPLAY, CASE)) else source.header.id
+        is_stored = not address.startswith((REPLAY, CASE))
+        full_address = source.header.id if is_stored else address
+        agent = self._agent if is_stored else ""
         with self._lock:
             spool = self._spools.get(full_address)
             if spool is None:
-                spool = self._spools[full_address] = RunSpool(source, full_address, self._agent)
+                spool = self._spools[full_address] = RunSpool(source, full_address, agent)
             while len(self._spools) > _OPEN_RUNS:
                 self._spools.popitem(last=False)  # whoever reads it at the moment still can
         return spool
@@ -97,7 +99,7 @@ class Documents:
         return Home(
             project=self.project,
             opens=self.opens,
-            can_fork=bool(self._agent),
+            can_fork=bool(self._agent) and self._store is not None,
             runs=tuple(map(listed_run, runs[:_SHOWN_RUNS])),
             has_more=len(runs) > _SHOWN_RUNS,
             cases=self.evidence.listed_cases(),

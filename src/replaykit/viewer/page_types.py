@@ -42,7 +42,7 @@ class RunPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     remarks: tuple[str, ...] = ()
     """What a replay of this run would lack."""
     agent: str = ""
-    """The agent that forks of this run would run; empty if it is unknown."""
+    """The agent that forks of this run would run; empty if none was named, or if the run is not in the store."""
 
 
 class Row(Struct, frozen=True, array_like=True):
