@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from replaykit.checks.grounding import output_figures, unexplained
-from replaykit.errors import RunNotFound
+from replaykit.errors import RunNotFound, UsageError
 from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_lines import one_line
 from replaykit.model.values import Json, encode
@@ -22,6 +22,7 @@ from replaykit.viewer.page_types import (
     Home,
     ListedRun,
     Occurrence,
+    RunPage,
     UngroundedFigure,
 )
 from replaykit.viewer.search import find_text
@@ -32,6 +33,8 @@ _SHOWN_RUNS = 100
 _SEARCHED_RUNS = 5000
 _OPEN_RUNS = 16
 _LINE_CHARS = 200
+_CHECKED_EVENTS = 20_000
+"""Events of a run that is loaded as a whole to check the figures of its output."""
 
 
 class Documents:
@@ -53,6 +56,15 @@ class Documents:
         self.opens = opens
         self._spools: OrderedDict[str, RunSpool] = OrderedDict()
         self._lock = threading.Lock()
+
+    def run_page(self, address: str) -> RunPage:
+        """Return a run without its events, as it is now."""
+        spool = self.spool(address)
+        if spool.is_stale():
+            with self._lock:
+                self._spools.pop(spool.address, None)
+            spool = self.spool(address)
+        return spool.page()
 
     def spool(self, address: str) -> RunSpool:
         """Return the opened run of an address."""
@@ -123,6 +135,9 @@ class Documents:
 
     def ungrounded(self, address: str) -> list[UngroundedFigure]:
         """Return the figures of a run's output that nothing in it explains."""
+        totals = self.spool(address).finished_page().totals
+        if totals is not None and totals.events > _CHECKED_EVENTS:
+            raise UsageError(f"figures are checked in runs of up to {_CHECKED_EVENTS:,} events")
         run = self.run(address)
         found = unexplained(run, output_figures(run))
         return [UngroundedFigure(text=one.figure.text, reason=_reason(one.nearest)) for one in found]

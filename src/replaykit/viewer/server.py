@@ -160,10 +160,11 @@ class ViewerServer:
             return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, error.message, error.hint)
 
     def _is_own(self, request: web.Request) -> bool:
-        token = request.raw_path.split("/")[1].partition("?")[0]
+        _, _, path = request.raw_path.partition("/")
+        token = re.split(r"[/?]", path, maxsplit=1)[0].encode("utf-8", "surrogateescape")
         origin = request.headers.get("origin")
         return (
-            hmac.compare_digest(token.encode(), self.token.encode())
+            hmac.compare_digest(token, self.token.encode())
             and request.headers.get("host") in self._hosts
             and (origin is None or origin.removeprefix("http://") in self._hosts)
             and request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
@@ -193,7 +194,7 @@ class ViewerServer:
 
     async def _run(self, request: web.Request) -> web.Response:
         address = request.match_info["run"]
-        return _json(await self._in_thread(lambda: self._documents.spool(address).page()))
+        return _json(await self._in_thread(lambda: self._documents.run_page(address)))
 
     async def _rows(self, request: web.Request) -> web.StreamResponse:
         """Stream the rows of a run; stay while it is being recorded."""
