@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.checks.conversation import offered_tools
 from replaykit.model.events import LlmCall
@@ -17,6 +19,8 @@ _MESSAGES = ("messages", "input", "contents", "prompt", "prompts")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _TOOLS = ("tools", "functions")
 _RECENT = 8
+_SHOWN_AGAIN = 16
+_MOST_MESSAGES = 2000
 _KINDS = {"text": "text", "reasoning": "reasoning", "tool_call": "tool_call", "tool_call_response": "tool_result"}
 
 
@@ -24,17 +28,29 @@ class SplitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a model call, taken apart."""
 
     messages: tuple[ConversationMessage, ...] = ()
+    """The messages, without most of those that an earlier request began with as well."""
+    count: int = 0
+    """The number of all messages."""
+    elsewhere: str = ""
+    """The messages that are left out, and the event that shows them."""
     options: Raw = ABSENT
     """The members besides messages and tools."""
     tools: tuple[str, ...] = ()
     """The names of the tools on offer."""
 
 
+class _SentItems(NamedTuple):
+    """The messages of an earlier request, as texts."""
+
+    seq: int
+    items: list[bytes]
+
+
 class RequestSplitter:
     """Takes apart the requests of a run in order, and finds what each repeats of an earlier one."""
 
     def __init__(self) -> None:
-        self._recent: deque[list[bytes]] = deque(maxlen=_RECENT)
+        self._recent: deque[_SentItems] = deque(maxlen=_RECENT)
         self._converted: dict[bytes, ConversationMessage] = {}
         self._offered: tuple[bytes, tuple[str, ...]] = (b"", ())
 
@@ -47,15 +63,18 @@ class RequestSplitter:
         repeated, previous = self._repeated(items)
         if previous is not None:
             self._recent.remove(previous)
-        self._recent.append(items)
-        converted = {item: self._converted.get(item) or _converted(item) for item in items}
-        # Messages of all recent conversations stay: interleaved agents would otherwise convert theirs again and again.
-        self._converted = {item: one for item, one in self._converted.items() if self._is_recent(item)} | converted
-        messages = [converted[item] for item in items]
-        old = [msgspec.structs.replace(message, is_new=False) for message in messages[:repeated]]
+        self._recent.append(_SentItems(call.seq, items))
+        # A conversation that grows to a thousand messages would otherwise be written a thousand times.
+        left_out = max(0, repeated - _SHOWN_AGAIN)
+        old = [replace(self._message(item), is_new=False) for item in items[left_out:repeated]]
+        elsewhere = ""
+        if previous is not None and left_out:
+            elsewhere = f"{left_out:,} more, before these: see event {previous.seq}"
         rest = {name: value for name, value in members.items() if name not in (*_MESSAGES, *_SYSTEM, *_TOOLS, "model")}
         return SplitRequest(
-            messages=(*old, *messages[repeated:]),
+            messages=(*old, *map(self._message, items[repeated:])),
+            count=len(items),
+            elsewhere=elsewhere,
             options=raw_object(rest),
             tools=self._tools(call, members),
         )
@@ -68,12 +87,12 @@ class RequestSplitter:
             return items + [bytes(item) for item in read_items(listed)]
         return [*items, listed]
 
-    def _repeated(self, items: list[bytes]) -> tuple[int, list[bytes] | None]:
+    def _repeated(self, items: list[bytes]) -> tuple[int, _SentItems | None]:
         """Return how many messages an earlier request began with as well, and that request."""
         longest, found = 0, None
         for earlier in self._recent:
             count = 0
-            for one, other in zip(items, earlier, strict=False):
+            for one, other in zip(items, earlier.items, strict=False):
                 if one != other:
                     break
                 count += 1
@@ -81,8 +100,13 @@ class RequestSplitter:
                 longest, found = count, earlier
         return longest, found
 
-    def _is_recent(self, item: bytes) -> bool:
-        return any(item in earlier for earlier in self._recent)
+    def _message(self, item: bytes) -> ConversationMessage:
+        message = self._converted.get(item)
+        if message is None:
+            if len(self._converted) >= _MOST_MESSAGES:
+                self._converted.clear()  # a bound on memory
+            message = self._converted[item] = _converted(item)
+        return message
 
     def _tools(self, call: LlmCall, members: dict[str, Raw]) -> tuple[str, ...]:
         text = b"".join(bytes(members[name]) for name in _TOOLS if name in members)
