@@ -30,7 +30,7 @@ from replaykit.viewer.sources import LoadedRun, RunSource, StoredRun
 from replaykit.viewer.spool import RunSpool
 
 _SHOWN_RUNS = 100
-_SEARCHED_RUNS = 5000
+_READ_RUNS = 200
 _OPEN_RUNS = 16
 _LINE_CHARS = 200
 _CHECKED_EVENTS = 20_000
@@ -122,12 +122,12 @@ class Documents:
         if self._store is None or (status and status not in list(RunStatus)):
             return
         words = query.casefold().split()
-        headers = self._store.headers(limit=_SEARCHED_RUNS, status=status or None)
-        is_after = not before
-        for header in headers:
-            if is_after and not header.id.startswith(f"{PROCESS_LOGS}/") and _has_words(header, words):
-                yield header
-            is_after = is_after or header.id == before
+        last = before or None
+        while headers := self._store.headers(limit=_READ_RUNS, status=status or None, before=last):
+            for header in headers:
+                if not header.id.startswith(f"{PROCESS_LOGS}/") and _has_words(header, words):
+                    yield header
+            last = headers[-1].id
 
     def find(self, address: str, text: str) -> list[Occurrence]:
         """Return where a text occurs in a run."""
