@@ -82,3 +82,26 @@ def test_equal_runs_are_said_to_be_equal(page: WatchedPage) -> None:
     page.open(f"#/compare/{BILLING}/{BILLING}")
 
     expect(page.find(".why")).to_contain_text("Nothing differs.")
+
+
+def test_a_step_is_edited_and_forked_in_the_page(page: WatchedPage, project: ViewedProject) -> None:
+    page.open(f"#/run/{project.run_named('weather')}/8")
+    page.find("summary", "Edit and fork").click()
+
+    page.find(".fork-form textarea").fill('{"sky": "sun", "celsius": 31, "stale": false}')
+    page.find(".fork-form button").click()
+
+    expect(page.find(".fork-outcome")).to_contain_text("success", timeout=30_000)
+    page.find(".fork-outcome a", "compare").click()
+    expect(page.find(".compare-totals")).to_contain_text("31")
+
+
+def test_a_value_that_is_no_json_is_not_sent(page: WatchedPage, project: ViewedProject) -> None:
+    page.open(f"#/run/{project.run_named('weather')}/8")
+    page.find("summary", "Edit and fork").click()
+
+    page.find(".fork-form textarea").fill("{sky")
+    page.find(".fork-form button").click()
+
+    expect(page.find(".fork-outcome .bad-text")).to_contain_text("JSON")
+    assert not [url for url in page.requests if url.endswith("/fork")]
