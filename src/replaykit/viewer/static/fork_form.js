@@ -3,6 +3,7 @@
 import { append, button, el, fill, fold } from "./dom.js";
 import { jsonText } from "./exact_json.js";
 import { compareRoute, runRoute } from "./routes.js";
+import { callName } from "./run_rows.js";
 
 /** @typedef {{kind: string, text: string, name?: string | null}} ForkQuestion */
 /** @typedef {{run_id: string, status: string, error: string | null, deviations: ForkQuestion[]}} ForkAnswer */
@@ -13,7 +14,7 @@ const TOOL_CHANGES = [["result", "the result"], ["arguments", "the arguments"], 
 const MODEL_CHANGES = [["answer", "the answer"], ["state", "keys of the state"]];
 
 /**
- * @param {{post: (path: string, body: string) => Promise<any>, run: string, agent: string, row: Row, page: EventPage}} options
+ * @param {{post: (path: string, body: string) => Promise<any>, run: string, agent: string, row: Row, page: EventPage, step: () => string}} options
  */
 export function forkForm(options) {
   const { row, page } = options;
@@ -61,14 +62,18 @@ export function forkForm(options) {
 
 /**
  * Return the request. The new value stays as it was typed: a number may have more digits than JavaScript keeps.
- * @param {{run: string, row: Row}} options
+ * @param {{run: string, row: Row, step: () => string}} options
  * @param {string} member
  * @param {string} value
  * @param {string[]} live
  * @param {string} attempt
  */
-function forkBody({ run, row }, member, value, live, attempt) {
-  const tool = row.kind === "tool_call" && member !== "state" ? row.title.split("(", 1)[0] : "";
-  const known = JSON.stringify({ run, step: row.step || String(row.seq), tool, live, attempt });
+function forkBody({ run, row, step }, member, value, live, attempt) {
+  const stepName = step();
+  if (!stepName) {
+    throw new Error("a fork changes the last call of its kind in a step, and this is an earlier one or outside of all steps");
+  }
+  const tool = member === "state" ? "" : callName(row);
+  const known = JSON.stringify({ run, step: stepName, tool, live, attempt });
   return `${known.slice(0, -1)},${JSON.stringify(member)}:${value}}`;
 }

@@ -9,7 +9,7 @@ import { AFTER_ALL, BEFORE_ALL, fullPath, Provenance } from "./provenance.js";
 import { overview } from "./overview.js";
 import { addressOf, runRoute } from "./routes.js";
 import { runHead, runName } from "./run_head.js";
-import { readRow, RunRows } from "./run_rows.js";
+import { CALL_KINDS, readRow, RunRows } from "./run_rows.js";
 import { runPath } from "./source.js";
 import { stateView } from "./state_view.js";
 import { Timeline } from "./timeline.js";
@@ -17,7 +17,6 @@ import { valueAt } from "./value_path.js";
 import { VirtualList } from "./virtual_list.js";
 
 const WIDE_LIST = 780; // pixels from which a row needs one line
-const CALLS = new Set(["tool_call", "llm_call", "exchange"]);
 const FETCH_DELAY_MS = 60;
 
 /** @implements {View} */
@@ -191,7 +190,7 @@ export class RunView {
 
   /** @param {number} index of the call in the run, from 0 */
   openCall(index) {
-    const call = this.rows.all.filter((row) => CALLS.has(row.kind))[index];
+    const call = this.rows.all.filter((row) => CALL_KINDS.has(row.kind))[index];
     if (call) {
       this.open(call.seq);
     }
@@ -330,7 +329,8 @@ export class RunView {
     if (!post || !this.page.agent || !["tool_call", "llm_call"].includes(row.kind)) {
       return null;
     }
-    return forkForm({ post, run: this.address, agent: this.page.agent, row, page });
+    return forkForm({ post, run: this.address, agent: this.page.agent, row, page,
+      step: () => this.rows.forkStep(row) });
   }
 
   /** @param {number} seq @param {HTMLElement} box @param {AbortSignal} signal */
