@@ -29,6 +29,7 @@ NODE = "needs Node; tests/programs/test_node.py"
 MODEL = "asks a real model"
 SERVICE = "needs an account of the service; tests/intake"
 SERVER = "runs until it is stopped; tests/programs/mcp and tests/intake/receiver"
+VIEWER = "runs until it is stopped; tests/viewer"
 TERMINAL = "asks questions on a terminal; tests/cli/test_debug_terminal.py and tests/judges"
 LABELS = "needs a case with scores and labels; tests/judges"
 SYSTEM = "writes outside of the project"
@@ -49,6 +50,9 @@ CANNOT_RUN = {
     "replaykit import phoenix --project support --trace 4bf92f3577b34da6a3ce929d0e0e4736": SERVICE,
     "replaykit import sources -c replaykit.yaml": SERVICE,
     "replaykit serve": SERVER,
+    "replaykit view": VIEWER,
+    "replaykit view last-failed --agent my_agent:answer": VIEWER,
+    "replaykit view 20260215-143200 20260215-150112": VIEWER,
     "replaykit replay cases/billing -- node agent.mjs": NODE,
     "replaykit retape cases/billing --agent my_agent:answer --live gpt-5": MODEL,
     "replaykit judge cases/billing --ask-judge --judge openai:gpt-4o-mini": MODEL,

@@ -86,6 +86,13 @@ LINES: dict[str, list[str]] = {
         *("RUN --steps", "RUN --steps --json", f"{HOSTILE} --steps"),
         *("RUN --forks", "RUN --forks --json", f"{HOSTILE} --forks"),
     ],
+    "view": [
+        "RUN --share run.html",
+        "RUN RUN --share compared.html --json",
+        HOSTILE,
+        f"{HOSTILE}/x",
+        f"--port {HOSTILE}",
+    ],
     "resume": [f"RUN --step {STEP} --agent {AGENT}", f"RUN --step {HOSTILE} --agent {AGENT}"],
     "fork": [f"RUN --step {STEP} --agent {AGENT} --input {HOSTILE}", f"RUN --step {HOSTILE} --agent {AGENT}"],
     "debug": ["RUN", HOSTILE],

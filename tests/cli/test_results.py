@@ -39,6 +39,7 @@ WITHOUT_JSON = {
 """The commands that print no result, and why."""
 TESTED_ELSEWHERE = {
     "result.mcp": "a server: tests/programs/mcp/test_cli.py",
+    "result.view": "a server: tests/viewer",
     "result.serve": "a server: every line that tests/intake/receiver reads",
 }
 OBVIOUS = frozenset(
@@ -189,6 +190,7 @@ LINES: dict[str, dict[str, int]] = {
     "result.ci.merge": {"ci merge .replaykit/shards --json": 0},
     "result.runs": {"runs --json": 0, "runs --json --name nobody": 0},
     "result.show": {"show checkout --json": 0, "show billing --json": 0, "show nobody --json": 3},
+    "result.view.share": {"view checkout --share checkout.html --json": 0, "view nobody --share x.html --json": 3},
     "result.show.events": {"show checkout --step plan --json": 0, "show checkout --event 0 --json": 0},
     "result.show.state": {"show checkout --step plan --state --json": 0},
     "result.show.steps": {"show checkout --steps --json": 0, "show empty --steps --json": 0},

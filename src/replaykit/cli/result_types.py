@@ -82,6 +82,8 @@ _TABLE = (
     ResultType("show", "report.runs:StepState", "with --step and --state", "state"),
     ResultType("show", "report.forks:Checkpoints", "with --steps", "steps"),
     ResultType("show", "report.forks:RunTree", "with --forks", "forks"),
+    ResultType("view", "report.servers:ViewerListening"),
+    ResultType("view", "report.servers:SharedFile", "with --share", "share"),
     ResultType("resume", "travel.fork:ForkResult"),
     ResultType("fork", "travel.fork:ForkResult"),
     ResultType("compare", "travel.compare_result:Comparison"),

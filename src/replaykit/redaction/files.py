@@ -178,8 +178,11 @@ def missed_leaks(
     return leaks
 
 
-def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
-    """Raise `UsageError` if one of these files, by their display names, still has a finding."""
+def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None, check: SecondCheck | None = None) -> None:
+    """Raise `UsageError` if one of these files, by their display names, still has a finding.
+
+    Pass `check` to reuse one for the parts of a large file.
+    """
     if redactor is None:
         return
     leaks: list[Leak] = []
@@ -189,7 +192,7 @@ def refuse_leaks(files: Mapping[str, bytes], redactor: Redactor | None) -> None:
         raise UsageError(f"{_REASON}:\n{listed(leaks)}", hint=HINT)
     from replaykit.redaction.second_check import SecondCheck  # noqa: PLC0415 (only what leaves the machine needs it)
 
-    check = SecondCheck(redactor.rules)
+    check = check or SecondCheck(redactor.rules)
     for name, data in files.items():
         leaks += missed_leaks(name, data, redactor, check)
     if leaks:

@@ -21,6 +21,21 @@ class McpListening(JsonResult, frozen=True, kw_only=True):
     """The URL to give to the client."""
 
 
+class ViewerListening(JsonResult, frozen=True, kw_only=True):
+    """The address of the viewer, with the token that lets the browser in."""
+
+    url: str
+    """The URL to open."""
+
+
+class SharedFile(JsonResult, frozen=True, kw_only=True):
+    """A file that shows a run, a case, a replay or a comparison."""
+
+    file: str
+    """The path of the file."""
+    size_bytes: int
+
+
 class ReceiverListening(Struct, frozen=True, kw_only=True, tag_field="event", tag="listening"):
     """The receiver takes traces from now on."""
 

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from replaykit.arguments import checked
 from replaykit.errors import CorruptStore, RunNotFound, StoreError, nearest, wrong_argument
-from replaykit.model.events import AnyEvent, Shared, StoredEvent, decode_event, decode_events
+from replaykit.model.events import AnyEvent, StoredEvent, decode_event, decode_events
 from replaykit.model.nesting import check_nesting
 from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
-from replaykit.model.text_splice import ArgumentsFold
 from replaykit.model.values import Json
 from replaykit.store import blobs
+from replaykit.store.cursor import EventCursor
 from replaykit.store.event_log import EventRow, LogFile, MemoryLog, StoreLogs
 from replaykit.store.log_recovery import fold_abandoned_logs
 from replaykit.store.protocol import Damage, Durability, OnProgress, durability_of, ignore_progress
@@ -317,10 +317,18 @@ class SQLiteStore:
         status: str | None = None,
         name: str | None = None,
         below: str | None = None,
+        before: str | None = None,
     ) -> list[RunHeader]:
-        """Return the newest headers first, optionally only those with a status, a name, or ids below another."""
+        """Return the newest headers first, optionally only those with a status, a name, ids below another, or those
+        that follow the run `before`."""
         first, end = (None, None) if below is None else (f"{below}/", f"{below}0")  # "0" comes right after "/"
-        conditions = {"status = ?": status, "name = ?": name, "id >= ?": first, "id < ?": end}
+        conditions = {
+            "status = ?": status,
+            "name = ?": name,
+            "id >= ?": first,
+            "id < ?": end,
+            "(started_at, n) < (SELECT started_at, n FROM runs WHERE id = ?)": before,
+        }
         where = " AND ".join(clause for clause, value in conditions.items() if value is not None)
         rows = self.query(
             f"SELECT n, id, header FROM runs {where and f'WHERE {where}'} ORDER BY started_at DESC, n DESC LIMIT ?",
@@ -373,36 +381,7 @@ class SQLiteStore:
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:
         """Yield a run's events in the order they were written. Events that a fork shares are read from its parent."""
-        return self._events(run_id, frozenset())
-
-    def _events(self, run_id: str, descendants: frozenset[str]) -> Iterator[AnyEvent]:
-        number, header = self.find(run_id)
-        family = descendants | {header.id}
-        expected, arguments = 0, ArgumentsFold()
-        parents: dict[str, dict[int, AnyEvent]] = {}
-        for first, batch in self.batches(number):
-            if first != expected:
-                raise missing_events(header.id, expected, first)
-            for event in batch:
-                try:
-                    if isinstance(event, Shared):
-                        if event.run not in parents:
-                            parents[event.run] = self._parent(event.run, family)
-                        whole = _in_its_place(event, parents)
-                    else:
-                        whole = arguments.restore(event)
-                except (ValueError, KeyError, RunNotFound) as error:
-                    where = f"run {header.id}, event {event.seq}"
-                    raise CorruptStore(f"it cannot be reconstructed ({error})", where=where) from None
-                yield whole
-            expected += len(batch)
-        if header.event_count is not None and expected != header.event_count:
-            raise missing_events(header.id, expected, header.event_count)
-
-    def _parent(self, run_id: str, descendants: frozenset[str]) -> dict[int, AnyEvent]:
-        if run_id in descendants:
-            raise ValueError(f"{run_id} is its own ancestor")
-        return {event.seq: event for event in self._events(run_id, descendants)}
+        return EventCursor(self, run_id).read()
 
     def load(self, run_id: str) -> TraceRun:
         """Return a complete run with its events in the order they began."""
@@ -430,9 +409,11 @@ class SQLiteStore:
     ) -> Iterator[Callable[[], Batch]]:
         """Yield a reader for each pack of a run and for its tail. It returns its first event's index and its events.
 
-        Packs that end before index `since`, or hold nothing at or before sequence number `until`, are skipped.
+        Packs that end before index `since`, or hold nothing at or before sequence number `until`, are skipped, and so
+        are events of the tail before `since`.
         """
         packs, tail = self.rows_of(number)
+        tail = [row for row in tail if row[0] & _INDEX >= since]
         selected = (
             pack for pack in packs if (pack[0] & _INDEX) + pack[1] > since and (until is None or pack[2] <= until)
         )
@@ -528,10 +509,3 @@ class SQLiteStore:
 
 def _pack_name(key: int) -> str:
     return f"run {key >> 32}, pack at event {key & _INDEX}"
-
-
-def _in_its_place(event: Shared, parents: dict[str, dict[int, AnyEvent]]) -> AnyEvent:
-    """Return the parent's event with the fork's position; raise `KeyError` if the parent does not have it."""
-    original = parents[event.run][event.of]
-    place = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
-    return replace(original, **place)

@@ -1,0 +1,129 @@
+"""`replaykit view`: runs, replays, cases and comparisons in the browser."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from replaykit.cases.config_files import find_project
+from replaykit.cli import candidate_options, options
+from replaykit.cli.progress import progress
+from replaykit.cli.verbosity import hint, reports
+from replaykit.config import default_evidence_path, default_store_path
+from replaykit.errors import ReplayKitError
+from replaykit.project.project import load_project
+from replaykit.report.layout import to_json_line
+from replaykit.report.servers import SharedFile, ViewerListening
+from replaykit.store.sqlite import SQLiteStore
+from replaykit.viewer.documents import Documents
+from replaykit.viewer.evidence import EvidenceReader
+from replaykit.viewer.forks import PageForks
+from replaykit.viewer.server import ViewerServer
+from replaykit.viewer.share import write_shared_file
+from replaykit.viewer.target import find_target
+
+
+@click.command(name="view", cls=candidate_options.PythonAgentOnly)
+@click.argument("target", metavar="[TARGET]", required=False)
+@click.argument("other", metavar="[OTHER]", required=False)
+@click.option("--share", type=options.FILE, metavar="FILE", help="Write one HTML file that shows TARGET, and end.")
+@click.option(
+    "--port", type=options.WholeNumber(0, 65535), default=0, show_default="a free one", help="The port on 127.0.0.1."
+)
+@click.option(
+    "--agent", metavar="MODULE:FUNCTION", help="The agent, a Python function, to fork runs from the page with."
+)
+@options.flag("--no-browser", help="Only print the address.")
+@options.evidence
+@options.store
+@options.flag("--json", "as_json", help="Print the address, or what was written, as JSON.")
+@reports
+def command(
+    target: str | None,
+    other: str | None,
+    share: Path | None,
+    port: int,
+    agent: str | None,
+    no_browser: bool,
+    evidence: Path | None,
+    store_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Look at runs, replays and cases in the browser.
+
+    TARGET is a run (an id, the beginning of one, a name, `last` or `last-failed`), the directory of a case, the
+    directory of a replay's evidence, or its result.json. Two runs are compared. Without a target, the page lists what
+    there is.
+
+    A failed run opens at the event that went wrong. A run that is being recorded grows on screen. The page is served on
+    this machine only, under a random address. Ctrl-C ends it.
+
+    With --agent, you can fork a run from the page. The agent runs as with `replaykit fork`: what has effects happens
+    only after you have allowed it by name.
+
+    --share writes the page and everything that it shows into one file, which opens from disk and makes no request. If
+    the file would hold what may be a secret, nothing is written and the exit code is 2.
+
+    \b
+    replaykit view
+    replaykit view last-failed --agent my_agent:answer
+    replaykit view 20260215-143200 20260215-150112
+    replaykit view cases/billing --share billing.html
+    """
+    with _store(store_path) as store:
+        reader = EvidenceReader(evidence or default_evidence_path(), _case_paths())
+        named = find_target(tuple(filter(None, (target, other))), store, reader)
+        documents = Documents(store, reader, project=Path.cwd().name, agent=agent or "", opens=named.route)
+        if share is not None:
+            with progress("writing") as writing:
+                size = write_shared_file(share, documents, named.shared_pages(documents), writing.set)
+            if as_json:
+                click.echo(to_json_line(SharedFile(file=str(share), size_bytes=size)))
+            else:
+                hint(f"wrote {share}")
+            return
+
+        def ready(url: str) -> None:
+            _report(f"{url}{named.route}", as_json=as_json, opens_browser=not no_browser)
+
+        forks = None if agent is None or store is None else PageForks(store.path, agent)
+        asyncio.run(ViewerServer(documents, forks).serve(port, ready))
+
+
+def _case_paths() -> list[Path]:
+    """Where the project's cases are. No plugin is imported, since the page only reads."""
+    file = find_project()
+    if file is not None:
+        try:
+            return list(load_project(file).cases) or [Path("cases")]
+        except ReplayKitError as error:
+            options.note(f"the cases of {file} are not listed: {error.message}")
+    return [Path("cases")]
+
+
+@contextmanager
+def _store(path: Path | None) -> Iterator[SQLiteStore | None]:
+    """The store, or None in a project that has none yet."""
+    if path is None and not default_store_path().exists():
+        yield None
+        return
+    with SQLiteStore.open(default_store_path() if path is None else path, read_only=True) as store:
+        yield store
+
+
+def _report(url: str, *, as_json: bool, opens_browser: bool) -> None:
+    if as_json:
+        click.echo(to_json_line(ViewerListening(url=url)))
+    else:
+        click.echo(url)
+        hint("Ctrl-C ends it")
+    sys.stdout.flush()
+    if opens_browser and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(url)
