@@ -61,7 +61,7 @@ def command(
     there is.
 
     A failed run opens at the event that went wrong. A run that is being recorded grows on screen. The page is served on
-    this machine only, under an address that nobody can guess. Ctrl-C ends it.
+    this machine only, under an address with a random token. Ctrl-C ends it.
 
     With --agent, you can fork a run from the page. The agent runs as with `replaykit fork`: what has effects happens
     only after you have allowed it by name.
