@@ -32,9 +32,9 @@ BOUNDED := $(if $(shell command -v timeout),timeout 90)
 export PYTHONDONTWRITEBYTECODE :=
 COMPILE = $(BIN)/python -m compileall -q src tests/fidelity tests/candidates/outside_agents
 # One more than two cores have use for: many tests wait for a process or a clock.
+PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
 TSC = .node/viewer/node_modules/.bin/tsc --noEmit --allowJs --checkJs --strict --noUnusedLocals --noUnusedParameters \
 	--noImplicitReturns --target es2022 --module es2022 --moduleResolution bundler --lib esnext,dom,dom.iterable
-PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:

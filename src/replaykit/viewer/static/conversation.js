@@ -73,7 +73,8 @@ function conversationPart(part, path, options) {
   if (part.kind === "text") {
     return text ?? el("div", { class: "dim" }, "(empty)");
   }
-  const label = { tool_call: "calls", tool_result: "result of", reasoning: "reasoning" }[part.kind] ?? part.kind;
+  const toolResult = part.name ? "result of" : "result"; // not every API repeats the name of the tool
+  const label = { tool_call: "calls", tool_result: toolResult, reasoning: "reasoning" }[part.kind] ?? part.kind;
   return el(
     "div",
     { class: `part part-${part.kind === "tool_call" || part.kind === "tool_result" ? "tool" : "other"}` },

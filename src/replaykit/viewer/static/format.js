@@ -54,10 +54,10 @@ const LAST_MOMENT_MS = 8e15; // of a calendar in JavaScript
 
 /** @param {number | undefined} seconds since the epoch */
 export function moment(seconds) {
-  if (!seconds) {
+  if (!Number(seconds)) { // 0.0 arrives as an exact number, which is an object
     return "";
   }
-  const date = new Date(seconds * 1000);
+  const date = new Date(Number(seconds) * 1000);
   if (!(Math.abs(date.getTime()) < LAST_MOMENT_MS)) {
     return "";
   }
