@@ -48,12 +48,17 @@ export function size(characters) {
   return `${value.toFixed(1)}${unit} characters`;
 }
 
+const LAST_MOMENT_MS = 8e15; // of a calendar in JavaScript
+
 /** @param {number | undefined} seconds since the epoch */
 export function moment(seconds) {
   if (!seconds) {
     return "";
   }
   const date = new Date(seconds * 1000);
+  if (!(Math.abs(date.getTime()) < LAST_MOMENT_MS)) {
+    return "";
+  }
   const local = new Date(date.getTime() - date.getTimezoneOffset() * 60000);
   return local.toISOString().slice(0, 19).replace("T", " ");
 }

@@ -46,7 +46,7 @@ export class RunView {
     this.timeline = new Timeline((seq) => this.open(seq));
     this.filters = new Filters({ source, address, rows: this.rows, onChange: () => this.filterChanged(),
       onEnter: () => this.enterSearch() });
-    this.list = new VirtualList({ label: "Events", rowHeight: (width) => (width >= WIDE_LIST ? 32 : 50),
+    this.list = new VirtualList({ label: "Events", rowHeight: (width) => (width >= WIDE_LIST ? 32 : 44),
       draw: (index) => this.drawRow(index), onSelect: (index) => this.openIndex(index) });
     this.detail = el("section", { class: "detail", tabindex: -1, "aria-label": "Event" });
     this.provenance = new Provenance({ source, address, onClose: () => this.open(this.seq) });

@@ -8,6 +8,7 @@ const LANE_HEIGHT = 13;
 const AXIS_HEIGHT = 18;
 const MAX_LANES = 9;
 const LAYOUT_DELAY_MS = 300;
+const UNITS = /** @type {[number, string][]} */ ([[1, "s"], [1e-3, "ms"]]);
 const COLOURS = ["--text-dim", "--bar-tool", "--bar-model", "--bar-http", "--bad", "--accent", "--line"];
 
 export class Timeline {
@@ -24,6 +25,7 @@ export class Timeline {
     this.laneOf = new Map();
     this.selected = -1;
     this.timer = 0;
+    this.begin = 0;
     this.end = 0;
     this.from = 0;
     this.to = 0;
@@ -60,19 +62,21 @@ export class Timeline {
 
   /** @param {Row[]} rows */
   layOut(rows) {
-    const wasFit = this.from === 0 && this.to >= this.end;
+    const wasFit = this.from <= this.begin && this.to >= this.end;
     [this.rows, this.lanes, this.laneEnds] = [[], [], []];
+    this.begin = Infinity;
     this.laneOf.clear();
     for (const row of rows) {
       if (row.at !== null) {
         this.place(row, row.at, row.duration ?? 0);
       }
     }
+    this.element.hidden = !(this.end > this.begin);
     if (wasFit) {
-      this.to = this.end;
+      this.fit();
+    } else {
+      this.draw();
     }
-    this.element.hidden = this.end <= 0;
-    this.draw();
   }
 
   /** @param {Row} row @param {number} at @param {number} length */
@@ -88,11 +92,12 @@ export class Timeline {
     this.laneOf.set(row.seq, lane);
     this.rows.push(row);
     this.lanes.push(lane);
+    this.begin = Math.min(this.begin, at);
     this.end = Math.max(this.end, at + length);
   }
 
   fit() {
-    [this.from, this.to] = [0, this.end];
+    [this.from, this.to] = [this.begin, this.end];
     this.draw();
   }
 
@@ -100,11 +105,17 @@ export class Timeline {
   zoom(factor, centre) {
     const selected = this.rows.find((row) => row.seq === this.selected)?.at;
     const middle = centre ?? selected ?? (this.from + this.to) / 2;
-    const span = Math.min(this.end, Math.max(this.end / 1e5, (this.to - this.from) * factor));
+    const whole = this.end - this.begin;
+    const span = Math.min(whole, Math.max(whole / 1e5, (this.to - this.from) * factor));
     const share = centre === undefined ? 0.5 : (middle - this.from) / (this.to - this.from);
-    this.from = Math.max(0, Math.min(middle - span * share, this.end - span));
-    this.to = this.from + span;
+    this.moveTo(middle - span * share, span);
     announce(`The timeline shows ${duration(span)}`);
+  }
+
+  /** @param {number} from @param {number} span */
+  moveTo(from, span) {
+    this.from = Math.max(this.begin, Math.min(from, this.end - span));
+    this.to = this.from + span;
     this.draw();
   }
 
@@ -116,9 +127,7 @@ export class Timeline {
       this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.from + (span * event.offsetX) / this.canvas.clientWidth);
     } else if (event.deltaX) {
       event.preventDefault();
-      this.from = Math.max(0, Math.min(this.from + (span * event.deltaX) / this.canvas.clientWidth, this.end - span));
-      this.to = this.from + span;
-      this.draw();
+      this.moveTo(this.from + (span * event.deltaX) / this.canvas.clientWidth, span);
     }
   }
 
@@ -159,11 +168,10 @@ export class Timeline {
     this.selected = seq;
     const at = this.rows.find((row) => row.seq === seq)?.at ?? null;
     if (at !== null && (at < this.from || at > this.to)) {
-      const span = this.to - this.from;
-      this.from = Math.max(0, Math.min(at - span / 2, this.end - span));
-      this.to = this.from + span;
+      this.moveTo(at - (this.to - this.from) / 2, this.to - this.from);
+    } else {
+      this.draw();
     }
-    this.draw();
   }
 
   draw() {
@@ -209,7 +217,7 @@ export class Timeline {
       context.fillStyle = colours["--line"];
       context.fillRect(x, 0, 1, height);
       context.fillStyle = colours["--text-dim"];
-      context.fillText(at ? duration(Number(at.toPrecision(6))) : "0", x + 4, 12);
+      context.fillText(axisLabel(at, step), x + 4, 12);
     }
   }
 
@@ -263,4 +271,11 @@ function barColour(kind) {
 function niceStep(atLeast) {
   const power = 10 ** Math.floor(Math.log10(atLeast || 1));
   return power * ([1, 2, 5].find((factor) => factor * power >= atLeast) ?? 10);
+}
+
+/** Return a moment with as many digits as the step between two of them needs. @param {number} at @param {number} step */
+function axisLabel(at, step) {
+  const [unit, name] = UNITS.find(([size]) => step >= size) ?? [1e-6, "µs"];
+  const digits = Math.max(0, -Math.floor(Math.log10(step / unit)));
+  return at >= 600 && step >= 1 ? duration(Math.round(at)) : `${(at / unit).toFixed(digits)} ${name}`;
 }

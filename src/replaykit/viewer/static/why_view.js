@@ -35,7 +35,8 @@ export function whyReplay(page, jumps) {
     ...failed.map((finding) => findingLine(finding, "must hold", jumps)),
     ...shown.map((finding) => findingLine(finding, "failure signature", jumps)),
     ...result.semantic.filter((check) => check.status !== "pass").map(semanticLine),
-    ...result.deviations.map((deviation) => deviationLine(deviation, jumps)),
+    ...result.deviations.filter((deviation) => !result.reason.includes(deviation.text))
+      .map((deviation) => deviationLine(deviation, jumps)),
     passedFold(result.desired.filter((finding) => finding.holds), jumps),
   ]);
   return box;
@@ -55,7 +56,8 @@ export function whyCase(page, jumps) {
       el("span", { class: "why-text" }, page.title || page.name),
       page.proof ? el("span", { class: "dim" }, page.proof) : null));
   append(box, [
-    ...(page.problems ?? []).map((problem) => el("div", { class: "finding" }, el("span", { class: "mark bad" }, "problem"), " ", problem)),
+    ...(page.problems ?? []).map((problem) =>
+      el("div", { class: "finding" }, el("span", { class: "mark bad" }, "problem"), el("span", { class: "finding-text" }, problem))),
     ...(page.observed ?? []).map((finding) => findingLine(finding, finding.holds ? "signature holds" : "signature missing", jumps)),
     ...(page.desired ?? []).map((finding) => findingLine(finding, finding.holds ? "held" : "must hold", jumps)),
     ...(page.semantic ?? []).map(semanticLine),
@@ -68,36 +70,32 @@ export function whyCase(page, jumps) {
 /** @param {Finding} finding @param {string} label @param {Jumps} jumps */
 function findingLine(finding, label, jumps) {
   const seq = finding.seq ?? null;
-  const isBad = label !== "held";
+  const isGood = label === "held";
   return el("div", { class: "finding" },
-    el("div", { class: "finding-head" },
-      el("span", { class: `mark ${isBad ? "bad" : "good"}` }, label),
-      el("span", { class: "data strong" }, finding.id || finding.kind),
-      el("span", { class: "finding-text" }, finding.text),
-      seq === null ? null : button(`Go to #${seq}`, () => jumps.toEvent(seq), { class: "small" })),
-    finding.expected || finding.actual
-      ? el("dl", { class: "gap" },
-        el("dt", null, "expected"), el("dd", null, (finding.expected ?? "").slice(0, 2000)),
-        el("dt", null, "actual"), el("dd", null, (finding.actual ?? "").slice(0, 2000)))
-      : null);
+    el("span", { class: `mark ${isGood ? "good" : "bad"}` }, label),
+    el("span", { class: "data strong finding-name" }, finding.id || finding.kind),
+    finding.holds || !finding.expected
+      ? el("span", { class: "finding-text" }, finding.text)
+      : el("span", { class: "finding-text" },
+        el("span", { class: "dim" }, "expected "), el("span", { class: "data" }, finding.expected.slice(0, 2000)),
+        el("span", { class: "dim" }, " actual "), el("span", { class: "data strong" }, (finding.actual ?? "").slice(0, 2000))),
+    seq === null ? null : button(`Go to #${seq}`, () => jumps.toEvent(seq), { class: "small" }));
 }
 
 /** @param {SemanticCheck} check */
 function semanticLine(check) {
   return el("div", { class: "finding" },
-    el("div", { class: "finding-head" },
-      el("span", { class: `mark ${tone(check.status)}` }, check.status.replace("_", " ")),
-      el("span", { class: "finding-text" }, check.text, check.reason ? ` (${check.reason})` : "")));
+    el("span", { class: `mark ${tone(check.status)}` }, check.status.replace("_", " ")),
+    el("span", { class: "finding-text" }, check.text, check.reason ? ` (${check.reason})` : ""));
 }
 
 /** @param {Deviation} deviation @param {Jumps} jumps */
 function deviationLine(deviation, jumps) {
   const index = deviation.index ?? null;
   return el("div", { class: "finding" },
-    el("div", { class: "finding-head" },
-      el("span", { class: "mark warn" }, deviation.kind),
-      el("span", { class: "finding-text lines" }, deviation.text.slice(0, 4000)),
-      index === null ? null : button(`Go to call ${index + 1}`, () => jumps.toCall(index), { class: "small" })));
+    el("span", { class: "mark warn" }, deviation.kind),
+    el("span", { class: "finding-text lines" }, deviation.text.slice(0, 4000)),
+    index === null ? null : button(`Go to call ${index + 1}`, () => jumps.toCall(index), { class: "small" }));
 }
 
 /** @param {Finding[]} findings @param {Jumps} jumps */
