@@ -17,6 +17,7 @@ _MESSAGES = ("messages", "input", "contents", "prompt", "prompts")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _TOOLS = ("tools", "functions")
 _RECENT = 8
+_MOST_MESSAGES = 2000
 _KINDS = {"text": "text", "reasoning": "reasoning", "tool_call": "tool_call", "tool_call_response": "tool_result"}
 
 
@@ -48,10 +49,7 @@ class RequestSplitter:
         if previous is not None:
             self._recent.remove(previous)
         self._recent.append(items)
-        converted = {item: self._converted.get(item) or _converted(item) for item in items}
-        # Messages of all recent conversations stay: interleaved agents would otherwise convert theirs again and again.
-        self._converted = {item: one for item, one in self._converted.items() if self._is_recent(item)} | converted
-        messages = [converted[item] for item in items]
+        messages = list(map(self._message, items))
         old = [msgspec.structs.replace(message, is_new=False) for message in messages[:repeated]]
         rest = {name: value for name, value in members.items() if name not in (*_MESSAGES, *_SYSTEM, *_TOOLS, "model")}
         return SplitRequest(
@@ -81,8 +79,13 @@ class RequestSplitter:
                 longest, found = count, earlier
         return longest, found
 
-    def _is_recent(self, item: bytes) -> bool:
-        return any(item in earlier for earlier in self._recent)
+    def _message(self, item: bytes) -> ConversationMessage:
+        message = self._converted.get(item)
+        if message is None:
+            if len(self._converted) >= _MOST_MESSAGES:
+                self._converted.clear()  # a bound on memory
+            message = self._converted[item] = _converted(item)
+        return message
 
     def _tools(self, call: LlmCall, members: dict[str, Raw]) -> tuple[str, ...]:
         text = b"".join(bytes(members[name]) for name in _TOOLS if name in members)

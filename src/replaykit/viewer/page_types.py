@@ -52,7 +52,7 @@ class Row(Struct, frozen=True, array_like=True):
     kind: str
     """`tool_call`, `llm_call`, `exchange`, `message`, `state`, `decision`, `error` or `note`."""
     title: str
-    """What happened: `lookup(id=7)`, `gpt-5-mini  3 messages`, `user: Where is my order?`."""
+    """What happened: `lookup(id=7)`, `gpt-5-mini 3 messages`, `user: Where is my order?`."""
     answer: str = ""
     """What came of it, on one line."""
     step: str = ""

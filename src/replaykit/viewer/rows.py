@@ -69,7 +69,7 @@ def _failure(call: Call) -> str | None:
 
 def _call_title(call: Call, message_count: int) -> str:
     if message_count:
-        return one_line(f"{call.name or 'model'}  {counted(message_count, 'message')}", _TEXT_CHARS)
+        return one_line(f"{call.name or 'model'} {counted(message_count, 'message')}", _TEXT_CHARS)
     return one_line(call_text(call.name or call.kind, call.arguments, _ARGUMENT_CHARS), _TEXT_CHARS)
 
 

@@ -17,6 +17,7 @@ from replaykit.viewer.page_types import Occurrence
 MAX_OCCURRENCES = 1000
 _MAX_NEEDLE_CHARS = 10_000
 _AROUND_CHARS = 60
+_CERTAIN_WORDS = 8
 _PLACES = ("arguments", "result", "content", "items", "conversation", "options", "errors", "facts")
 """The members of a page that are searched before its row, which repeats them."""
 _NUMBER = re.compile(r"[+-]?\d[\d,']*(?:\.\d+)?")
@@ -30,19 +31,19 @@ class SearchText:
         self._exact = text[:_MAX_NEEDLE_CHARS]
         self._folded = _folded(self._exact)
         self._number = _number_of(self._exact)
-        self._hint = self._longest_word().encode()
+        self._words = [word.encode() for word in self._certain_words()]
 
-    def _longest_word(self) -> str:
-        """Return a part of the text that each line with an occurrence contains, in any spelling."""
+    def _certain_words(self) -> list[str]:
+        """Return parts of the text that each line with an occurrence contains, in any spelling."""
         if self._number is not None:
             whole = self._exact.partition(".")[0]
-            return max(re.findall(r"\d+", whole)[-1:], key=len, default="")
-        words = [word for word in _WORD.findall(self._folded) if word.isascii()]
-        return max(words, key=len, default="")
+            return re.findall(r"\d+", whole)[-1:]
+        return [word for word in _WORD.findall(self._folded) if word.isascii()][:_CERTAIN_WORDS]
 
     def may_be_in(self, line: bytes) -> bool:
         """Return False for a line of JSON that certainly has no occurrence, without reading it."""
-        return not self._hint or self._hint in line.lower()
+        lowered = line.lower()
+        return all(word in lowered for word in self._words)
 
     def find(self, text: str) -> tuple[int, int, bool] | None:
         """Return where the text occurs in another one, from and to, and whether it does so exactly."""

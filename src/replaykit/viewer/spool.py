@@ -20,7 +20,7 @@ from typing import IO
 import msgspec
 
 from replaykit.errors import ReplayKitError, StateNotKept, StoreError, UsageError
-from replaykit.model.events import AnyEvent, State
+from replaykit.model.events import AnyEvent
 from replaykit.model.values import ABSENT, Raw
 from replaykit.viewer.events import EventPages
 from replaykit.viewer.page_types import EventPage, Row, RowBatch, RunPage, StatePage
@@ -30,6 +30,7 @@ from replaykit.viewer.totals import RunTotals
 _FIRST_EVENTS = 256
 """Events of the first batch: it is on screen before the second one is built."""
 _MORE_EVENTS = 1024
+_BATCH_BYTES = 1 << 22
 _READ_BYTES = 1 << 18
 _NEAR = 64
 
@@ -179,28 +180,49 @@ class RunSpool:
             raise
 
     def _read_batch(self) -> bool:
-        size = _MORE_EVENTS if self._seqs else _FIRST_EVENTS
-        events = list(islice(self._unread, size))
-        if not events and self._may_grow:
+        batch = self._next_batch()
+        if not batch.rows and self._may_grow:
             self._may_grow = self.source.is_running()  # asked before reading: what it writes last is read, too
             self._unread = self.source.read()
-            events = list(islice(self._unread, size))
-        if events:
-            self._rows.append(_line(RowBatch(rows=tuple(self._added(event) for event in events))))
+            batch = self._next_batch()
+        if batch.rows:
+            self._keep(batch)
         elif not self._may_grow:
             self._finished = self._totals.page(self.address, self.source.header, is_running=False, agent=self._agent)
             self._rows.append(_line(RowBatch(page=self._finished)))
-        return bool(events)
+        return bool(batch.rows)
 
-    def _added(self, event: AnyEvent) -> Row:
-        page = self._builder.page(event)
-        self._pages.append(_line(page))
-        self._borders.append(self._pages.size)
-        self._seqs.append(event.seq)
-        if isinstance(event, State):
-            self._state_seqs.append(event.seq)
-        self._totals.add(event, page.row, self.source.header.error)
-        return page.row
+    def _next_batch(self) -> _SpoolBatch:
+        """Return the next unread events, as pages: so many, or as many bytes."""
+        batch = _SpoolBatch()
+        size_bytes = 0
+        for event in islice(self._unread, _MORE_EVENTS if self._seqs else _FIRST_EVENTS):
+            page = self._builder.page(event)
+            self._totals.add(event, page.row, self.source.header.error)
+            line = _line(page)
+            batch.rows.append(page.row)
+            batch.lines.append(line)
+            size_bytes += len(line)
+            if size_bytes > _BATCH_BYTES:
+                break
+        return batch
+
+    def _keep(self, batch: _SpoolBatch) -> None:
+        self._pages.append(b"".join(batch.lines))
+        for row, line in zip(batch.rows, batch.lines, strict=True):
+            self._borders.append(self._borders[-1] + len(line))
+            if row.kind == "state":
+                self._state_seqs.append(row.seq)
+            self._seqs.append(row.seq)  # last: whoever finds the event can read its page
+        self._rows.append(_line(RowBatch(rows=tuple(batch.rows))))
+
+
+class _SpoolBatch:
+    """Events that are about to be written: their rows, and their pages as lines."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.lines: list[bytes] = []
 
 
 class SpoolFile:

@@ -1,0 +1,89 @@
+"""Cursors: the events of a run, each once, also while the run grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.store.test_sqlite import damaged
+
+import replaykit as rk
+from replaykit.errors import CorruptStore
+from replaykit.model.events import Shared, ToolCall
+from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.values import raw
+from replaykit.store.cursor import EventCursor
+from replaykit.testing import sample_call, sample_run
+
+
+def growing_call(seq: int) -> ToolCall:
+    """Return a call whose arguments are mostly those of the call before it."""
+    text = "".join(f"message {number}: {'x' * 40} " for number in range(60 + seq))
+    return ToolCall(seq=seq, name="talk", arguments_json=raw({"text": text}))
+
+
+def test_a_cursor_reads_each_event_once(store: rk.Store) -> None:
+    calls = [growing_call(seq) for seq in range(300)]
+    writer = store.begin(RunHeader(id="talk"))
+    cursor = EventCursor(store, "talk")
+    seen = []
+
+    for call in calls:
+        writer.append(call)
+        if call.seq % 7 == 0:
+            seen += cursor.read()
+
+    writer.finish(RunHeader(id="talk", status=RunStatus.SUCCESS, event_count=300))
+    seen += cursor.read()
+    assert seen == calls, "also those whose arguments are stored as a change of earlier ones"
+    assert list(cursor.read()) == []
+    assert cursor.header.status is RunStatus.SUCCESS
+
+
+def test_a_cursor_of_another_store_sees_what_is_written_meanwhile(store: rk.Store) -> None:
+    writer = store.begin(RunHeader(id="run"))
+
+    with rk.Store.open(store.path, read_only=True) as reader:
+        cursor = EventCursor(reader, "run")
+        assert list(cursor.read()) == []
+        writer.append(sample_call(0))
+        assert [event.seq for event in cursor.read()] == [0]
+        writer.append(sample_call(1))
+        assert [event.seq for event in cursor.read()] == [1]
+    writer.finish(RunHeader(id="run", event_count=2))
+
+
+def test_a_fork_is_read_with_the_events_of_its_parent(store: rk.Store) -> None:
+    store.add(sample_run("parent", 3))
+    writer = store.begin(RunHeader(id="fork"))
+    writer.append(Shared(seq=0, run="parent", of=1))
+    cursor = EventCursor(store, "fork")
+
+    (shared,) = cursor.read()
+    writer.append(sample_call(1))
+
+    parent = store.load("parent")
+    assert shared.name == parent.events[1].name
+    assert shared.seq == 0
+    assert [event.seq for event in cursor.read()] == [1]
+    writer.finish(RunHeader(id="fork", event_count=2))
+
+
+def test_a_damaged_event_is_never_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.db"
+    with rk.Store.open(path) as store:
+        store.add(TraceRun(id="run", events=tuple(map(growing_call, range(4)))))
+        store.add(sample_run("other", 2))
+        writer = store.begin(RunHeader(id="fork"))
+        for seq in range(3):
+            writer.append(Shared(seq=seq, run="other", of=seq))
+        writer.finish(RunHeader(id="fork", event_count=3))
+
+    with rk.Store.open(path, read_only=True) as store:
+        cursor = EventCursor(store, "fork")
+        for _ in range(2):
+            with pytest.raises(CorruptStore, match="cannot be reconstructed"):
+                list(cursor.read())
+    damaged(path, "DELETE FROM packs WHERE key >= 1 << 32 AND key < 2 << 32")
+    with rk.Store.open(path, read_only=True) as store, pytest.raises(CorruptStore, match="missing"):
+        list(EventCursor(store, "run").read())
