@@ -8,6 +8,7 @@ import { longText } from "./long_text.js";
 /** @typedef {{kind: "same" | "old" | "new", items: string[]}} Stretch */
 
 const MAX_CELLS = 2_000_000; // of the table that aligns two texts
+const SIMILAR = 0.3; // below this share of equal words, two lines are shown one after the other
 const CONTEXT_LINES = 3;
 const CONTEXT_CHARS = 120;
 const SIGNS = /** @type {Record<string, string>} */ ({ added: "+", removed: "−", changed: "~" });
@@ -145,6 +146,9 @@ function changedLines(old, current) {
 function inlineDifference(old, current) {
   const words = /[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu;
   const stretches = align(old.match(words) ?? [], current.match(words) ?? []);
+  if (equalShare(stretches) < SIMILAR) {
+    return [el("del", null, longText(old, "inline")), el("span", { class: "arrow" }, "→"), el("ins", null, longText(current, "inline"))];
+  }
   return stretches.map((stretch, index) => {
     const text = stretch.items.join("");
     if (stretch.kind === "old") {
@@ -155,6 +159,12 @@ function inlineDifference(old, current) {
     }
     return sameText(text, index === 0, index === stretches.length - 1);
   });
+}
+
+/** The share of the words that both texts have. @param {Stretch[]} stretches */
+function equalShare(stretches) {
+  const lengthOf = (/** @type {Stretch[]} */ parts) => parts.flatMap((part) => part.items).filter((item) => item.trim()).length;
+  return lengthOf(stretches.filter((part) => part.kind === "same")) / (lengthOf(stretches) || 1);
 }
 
 /** @param {string} text @param {boolean} isFirst @param {boolean} isLast */

@@ -5,6 +5,10 @@ export class ExactNumber {
   constructor(source) {
     this.source = source;
   }
+
+  valueOf() {
+    return Number(this.source);
+  }
 }
 
 /**

@@ -1,10 +1,11 @@
 /** Figures in words. */
 
-/** @param {number | null | undefined} seconds */
-export function duration(seconds) {
-  if (seconds === null || seconds === undefined) {
+/** @param {number | null | undefined} value in seconds */
+export function duration(value) {
+  if (value === null || value === undefined) {
     return "";
   }
+  const seconds = Number(value);
   if (seconds < 0.001) {
     return `${Math.round(seconds * 1e6)} µs`;
   }
@@ -31,11 +32,12 @@ export function counted(value, noun) {
   return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-/** @param {number | null | undefined} usd */
-export function cost(usd) {
-  if (usd === null || usd === undefined) {
+/** @param {number | null | undefined} value in US dollars */
+export function cost(value) {
+  if (value === null || value === undefined) {
     return "";
   }
+  const usd = Number(value);
   return "$" + (usd !== 0 && usd < 0.01 ? usd.toPrecision(2) : usd.toFixed(2));
 }
 

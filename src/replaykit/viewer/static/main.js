@@ -8,7 +8,7 @@ import { addressOf, readRoute } from "./routes.js";
 import { RunView } from "./run_view.js";
 import { runPath, serverSource } from "./source.js";
 import { toggleTheme } from "./theme.js";
-import { whyCase, whyReplay, whyRun } from "./why_view.js";
+import { addDivergence, whyCase, whyReplay, whyRun } from "./why_view.js";
 
 class Page {
   /** @param {Source} source */
@@ -102,8 +102,16 @@ class Page {
       ...replay.result.observed.filter((finding) => finding.holds)];
     const places = red.map((finding) => finding.seq).filter((seq) => typeof seq === "number");
     const run = /** @type {RunPage} */ (await this.source.get(runPath(replay.run)));
-    return new RunView(this.source, address, run, {
-      title, pinned: new Set(places), opensAt: places[0], why: (_page, jumps) => whyReplay(replay, jumps) });
+    const details = el("div", null);
+    if (replay.result.verdict === "diverged" && replay.recorded) {
+      addDivergence(details, replay, this.source);
+    }
+    const why = (/** @type {RunPage} */ _page, /** @type {import("./why_view.js").Jumps} */ jumps) => {
+      const box = whyReplay(replay, jumps);
+      box.querySelector(".why-line")?.after(details);
+      return box;
+    };
+    return new RunView(this.source, address, run, { title, pinned: new Set(places), opensAt: places[0], why });
   }
 
   /** @param {CasePage} page @param {string} address @returns {Promise<View>} */

@@ -217,7 +217,7 @@ export class Timeline {
       context.fillStyle = colours["--line"];
       context.fillRect(x, 0, 1, height);
       context.fillStyle = colours["--text-dim"];
-      context.fillText(axisLabel(at, step), x + 4, 12);
+      context.fillText(axisLabel(at, step, this.to), x + 4, 12);
     }
   }
 
@@ -273,9 +273,9 @@ function niceStep(atLeast) {
   return power * ([1, 2, 5].find((factor) => factor * power >= atLeast) ?? 10);
 }
 
-/** Return a moment with as many digits as the step between two of them needs. @param {number} at @param {number} step */
-function axisLabel(at, step) {
-  const [unit, name] = UNITS.find(([size]) => step >= size) ?? [1e-6, "µs"];
+/** Return a moment with as many digits as the step between two of them needs. @param {number} at @param {number} step @param {number} to */
+function axisLabel(at, step, to) {
+  const [unit, name] = UNITS.find(([size]) => to >= size) ?? [1e-6, "µs"];
   const digits = Math.max(0, -Math.floor(Math.log10(step / unit)));
   return at >= 600 && step >= 1 ? duration(Math.round(at)) : `${(at / unit).toFixed(digits)} ${name}`;
 }

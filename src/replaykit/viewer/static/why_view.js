@@ -35,8 +35,7 @@ export function whyReplay(page, jumps) {
     ...failed.map((finding) => findingLine(finding, "must hold", jumps)),
     ...shown.map((finding) => findingLine(finding, "failure signature", jumps)),
     ...result.semantic.filter((check) => check.status !== "pass").map(semanticLine),
-    ...result.deviations.filter((deviation) => !result.reason.includes(deviation.text))
-      .map((deviation) => deviationLine(deviation, jumps)),
+    ...deviationLines(result.deviations.filter((deviation) => !result.reason.includes(deviation.text)), jumps),
     passedFold(result.desired.filter((finding) => finding.holds), jumps),
   ]);
   return box;
@@ -61,7 +60,7 @@ export function whyCase(page, jumps) {
     ...(page.observed ?? []).map((finding) => findingLine(finding, finding.holds ? "signature holds" : "signature missing", jumps)),
     ...(page.desired ?? []).map((finding) => findingLine(finding, finding.holds ? "held" : "must hold", jumps)),
     ...(page.semantic ?? []).map(semanticLine),
-    ...(page.deviations ?? []).map((deviation) => deviationLine(deviation, jumps)),
+    ...deviationLines(page.deviations ?? [], jumps),
     page.text ? fold([page.path || "The case's file"], () => [el("pre", { class: "data file" }, page.text)]) : null,
   ]);
   return box;
@@ -89,13 +88,16 @@ function semanticLine(check) {
     el("span", { class: "finding-text" }, check.text, check.reason ? ` (${check.reason})` : ""));
 }
 
-/** @param {Deviation} deviation @param {Jumps} jumps */
-function deviationLine(deviation, jumps) {
-  const index = deviation.index ?? null;
-  return el("div", { class: "finding" },
-    el("span", { class: "mark warn" }, deviation.kind),
-    el("span", { class: "finding-text lines" }, deviation.text.slice(0, 4000)),
-    index === null ? null : button(`Go to call ${index + 1}`, () => jumps.toCall(index), { class: "small" }));
+/** Deviations in words, equal ones once. @param {Deviation[]} deviations @param {Jumps} jumps */
+function deviationLines(deviations, jumps) {
+  const groups = Map.groupBy(deviations, (deviation) => `${deviation.kind} ${deviation.text}`);
+  return [...groups.values()].map((group) => {
+    const index = group[0].index ?? null;
+    return el("div", { class: "finding" },
+      el("span", { class: "mark warn" }, group[0].kind),
+      el("span", { class: "finding-text lines" }, group[0].text.slice(0, 4000), group.length > 1 && ` × ${group.length}`),
+      index === null ? null : button(`Go to call ${index + 1}`, () => jumps.toCall(index), { class: "small" }));
+  });
 }
 
 /** @param {Finding[]} findings @param {Jumps} jumps */
@@ -108,11 +110,25 @@ function passedFold(findings, jumps) {
 
 /** The first divergence: recorded beside current. @param {FirstDivergence} first @param {string[]} names */
 export function divergence(first, names) {
+  const sides = [[names[0], first.a_text, first.a_step], [names[1], first.b_text, first.b_step]].map(([name, text, step]) =>
+    el("div", { class: "side" },
+      el("div", { class: "side-name" }, name, step && el("span", { class: "dim" }, ` ${step}`)),
+      el("div", { class: "data" }, text || "nothing")));
   return el("div", { class: "divergence" },
-    el("div", { class: "sides" },
-      ...[[names[0], first.a_text, first.a_step], [names[1], first.b_text, first.b_step]].map(([name, text, step]) =>
-        el("div", { class: "side" },
-          el("div", { class: "side-name" }, name, step && el("span", { class: "dim" }, ` ${step}`)),
-          el("div", { class: "data" }, text || "nothing")))),
+    first.a_text || first.b_text ? el("div", { class: "sides" }, ...sides) : null,
     differenceList(first.differences));
+}
+
+/**
+ * Add where a replay left its recording: recorded beside current.
+ * @param {HTMLElement} box
+ * @param {ReplayPage} page
+ * @param {Source} source
+ */
+export async function addDivergence(box, page, source) {
+  const path = `compare/${encodeURIComponent(page.recorded ?? "")}/${encodeURIComponent(page.run ?? "")}`;
+  const compared = /** @type {ComparePage | null} */ (await source.get(path).catch(() => null));
+  if (compared?.comparison.first) {
+    append(box, [divergence(compared.comparison.first, ["recorded", "now"])]);
+  }
 }
