@@ -20,11 +20,12 @@ from replaykit.cases.run_session import SeenCall
 from replaykit.errors import StoreError, UsageError
 from replaykit.model.result import Deviation, Evidence, EvidenceSource, Finding
 from replaykit.model.values import raw
-from replaykit.report.ci import by_cause, ci_json, ci_text
+from replaykit.report.ci import ci_json, ci_text
 from replaykit.report.ci_files import planned, write_reports
 from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown, code, commands, harmless, tell_github
+from replaykit.trials.ci_causes import by_cause
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiPartName, CiResult
 
 HOSTILE = "</pre><script>alert(1)</script>\n::error::pwned ##[add-mask]x \x1b[2J\x00 ]]> ``` <img src=http://x/y>"

@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from replaykit.cli import candidate_options, options, trusted_config
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
-from replaykit.config import HOME, default_results_path, make_home
-from replaykit.errors import UsageError, nearest
+from replaykit.config import HOME, default_history_path, default_results_path, make_home
+from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.report.ci import ci_json, ci_text, item_details, verdict_text
 from replaykit.report.ci_files import planned, refuse_links, write_reports
 from replaykit.report.ci_markdown import harmless, is_github, tell_github
+from replaykit.revisions import checked_out_commit
 from replaykit.trials.ci import ADD_AGENT, ALL, CiPlan, prepare_ci
+from replaykit.trials.ci_history import add_run
 from replaykit.trials.ci_items import CiWorkers
 from replaykit.trials.ci_merge import merged
 from replaykit.trials.ci_records import new_results_file
@@ -171,6 +173,7 @@ def command(
             on_fetched=fetched.advance,
             shard=share,
             timings={} if timings is None else read_timings(timings),
+            revision=checked_out_commit(Path(), compares_files=config_from is None and not untrusted),
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
@@ -185,6 +188,8 @@ def command(
     results = _results_file(ci, output)
     with _telling_of_a_stop(files), progress("running", ci.count) as running:
         result = ci.run(replace(workers, on_done=running.advance), results)
+    if share is ALL:
+        _remember(result)
     _tell(result, files, as_json=as_json)
     if share is not ALL:
         hint(f"wrote {results}")
@@ -214,6 +219,7 @@ def merge(
     replaykit ci merge downloaded -o reports
     """
     result = merged(result_files(paths))
+    _remember(result)
     _tell(result, planned(output, junit=junit, markdown=markdown, html=html), as_json=as_json)
     return result.exit_code
 
@@ -278,6 +284,14 @@ def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> P
         message = f"there is no replaykit.yaml here{files.where}"
         raise UsageError(message, hint="Make one: replaykit init; or name one: -c FILE")
     return project
+
+
+def _remember(result: CiResult) -> None:
+    """Add the run to the history. Without one, the verdict still stands."""
+    try:
+        add_run(default_history_path(), result)
+    except ReplayKitError as error:
+        options.note(f"this run is not in the history: {error.message}")
 
 
 def _tell(result: CiResult, files: Mapping[Path, Form], *, as_json: bool) -> None:

@@ -89,6 +89,10 @@ class CiHeader(Struct, frozen=True, kw_only=True):
     chaos_line: int | None = None
     """The line of the faults in the configuration."""
     notices: tuple[str, ...] = ()
+    started_at: float = 0.0
+    """When the run began, in seconds since 1970; 0 if unknown."""
+    revision: str = ""
+    """The commit of the agent's code; empty if it is unknown, or if files differ from it."""
 
     @property
     def is_shard(self) -> bool:
@@ -291,6 +295,9 @@ def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
         items=items,
         notices=header.notices,
         duration_s=round(sum(part.duration_s for part in parts), 6),
+        started_at=header.started_at,
+        revision=header.revision,
+        settings=header.settings,
     )
 
 
