@@ -1,4 +1,4 @@
-"""The history of `ci`: a small file for each run. Copying the files of several machines together merges their histories.
+"""The history of `ci`: a small file for each run. To merge the histories of two machines, copy their files together.
 
 A file is named after its time and its content, so the same run is the same file everywhere. Files are written whole.
 """

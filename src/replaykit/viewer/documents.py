@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from replaykit.checks.grounding import output_figures, unexplained
-from replaykit.errors import RunNotFound
+from replaykit.errors import RunNotFound, UsageError
 from replaykit.model.run import PROCESS_LOGS, RunHeader, RunStatus, TraceRun
 from replaykit.model.text_lines import one_line
 from replaykit.model.values import Json, encode
@@ -27,6 +27,7 @@ from replaykit.viewer.page_types import (
 from replaykit.viewer.search import find_text
 from replaykit.viewer.sources import LoadedRun, RunSource, StoredRun
 from replaykit.viewer.spool import RunSpool
+from replaykit.viewer.suites import Suite, SuiteReader
 
 _SHOWN_RUNS = 100
 _SEARCHED_RUNS = 5000
@@ -45,12 +46,14 @@ class Documents:
         project: str = "",
         agent: str = "",
         opens: str = "",
+        suites: SuiteReader | None = None,
     ) -> None:
         self._store = store
         self.evidence = evidence
         self.project = project
         self._agent = agent
         self.opens = opens
+        self._suites = suites
         self._spools: OrderedDict[str, RunSpool] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -102,6 +105,7 @@ class Documents:
             has_more=len(runs) > _SHOWN_RUNS,
             cases=self.evidence.listed_cases(),
             replays=self.evidence.listed_replays(),
+            suites=() if self._suites is None else self._suites.listed(),
         )
 
     def _runs(self, query: str, status: str, before: str) -> Iterator[RunHeader]:
@@ -114,6 +118,12 @@ class Documents:
             if is_after and not header.id.startswith(f"{PROCESS_LOGS}/") and _has_words(header, words):
                 yield header
             is_after = is_after or header.id == before
+
+    def suite(self, name: str) -> Suite:
+        """Return the results of `ci` of a name."""
+        if self._suites is None:
+            raise UsageError(f"no suite {name!r}")
+        return self._suites.suite(name)
 
     def find(self, address: str, text: str) -> list[Occurrence]:
         """Return where a text occurs in a run."""
