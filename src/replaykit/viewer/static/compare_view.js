@@ -66,9 +66,9 @@ export class CompareView {
       el("table", null, el("thead", null, el("tr", null, el("td", null), el("th", { scope: "col" }, "A"), el("th", { scope: "col" }, "B"))),
         el("tbody", null, ...rows.filter(([, a, b]) => a || b).map(([name, a, b]) =>
           el("tr", { class: a === b ? "dim" : null }, el("th", { scope: "row" }, name), el("td", null, a), el("td", null, b))))),
+      outcome.equal ? el("span", null) : el("div", { class: "section" }, el("h3", null, "Outcome"), differenceList(outcome.differences)),
       el("p", { class: "dim" }, `${count(different)} of ${counted(entries.length, "event")} differ. `,
-        different ? "n and p go from difference to difference." : ""),
-      outcome.equal ? null : el("div", { class: "section" }, el("h3", null, "Outcome"), differenceList(outcome.differences)));
+        different ? "n and p go from difference to difference." : ""));
   }
 
   /** Add entries from a position on: at most a portion, with long equal stretches folded. @param {number} begin */

@@ -2,6 +2,7 @@
 
 import { button, el, fill } from "./dom.js";
 import { CompareView } from "./compare_view.js";
+import { fileSource, isSharedFile } from "./file_source.js";
 import { HomeView } from "./home_view.js";
 import { listenToKeys, showHelp } from "./keys.js";
 import { addressOf, readRoute } from "./routes.js";
@@ -129,4 +130,4 @@ function problemView(problem) {
     el("h1", null, "This cannot be shown"), el("p", null, problem), el("a", { href: "#/" }, "All runs")) };
 }
 
-new Page(serverSource()).start();
+new Page(isSharedFile() ? fileSource() : serverSource()).start();

@@ -84,13 +84,13 @@ export class Provenance {
     const path = fullPath(item);
     return el("li", null,
       el("a", { href: runRoute(this.options.address, item.seq, path) },
-        `#${item.seq} `, el("span", { class: "data" }, path.slice(0, 200))),
+        `#${item.seq} `, el("span", { class: "data" }, path.slice(0, 200) || "title")),
       " ", el("span", { class: item.is_exact ? "mark" : "mark warn" }, item.is_exact ? "exact" : "normalised"),
       el("div", { class: "data dim excerpt" }, item.excerpt.slice(0, 300)));
   }
 }
 
-/** The path inside the event's page. @param {Occurrence} item */
+/** The path inside the event's page; empty for its title, which is in no tree. @param {Occurrence} item */
 export function fullPath(item) {
-  return `$.${item.place}${item.path.slice(1)}`;
+  return item.place === "row" ? "" : `$.${item.place}${item.path.slice(1)}`;
 }
