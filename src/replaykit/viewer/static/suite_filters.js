@@ -29,7 +29,7 @@ export class SuiteFilters {
         .map((outcome) => this.chip(NAMES[outcome] ?? outcome, filter.outcomes, outcome)),
       ...(parts.length > 1 ? parts.map((part) => this.chip(part, filter.parts, part)) : []),
       ...STANDINGS.filter((standing) => all.some((item) => item.standing === standing))
-        .map((standing) => this.chip(standing === "failing" ? "failing since" : standing, filter.standings, standing)),
+        .map((standing) => this.chip(standing, filter.standings, standing)),
       this.choice(), this.status);
     const { shown, isFiltered } = this.rows;
     fill(this.status, isFiltered ? `${count(shown.length)} of ${count(all.length)}` : counted(all.length, "item"));

@@ -3,6 +3,7 @@
 import { button, el } from "./dom.js";
 import { counted } from "./format.js";
 import { numberOf } from "./exact_json.js";
+import { runRoute } from "./routes.js";
 import { section } from "./event_view.js";
 
 const MAX_CAUSES = 100;
@@ -32,9 +33,11 @@ function causeList(causes, onCause) {
 /** @param {SuiteItem[]} items @param {(cause: number) => void} onCause */
 function causeItem(items, onCause) {
   const [first] = items;
+  const shown = items.find((item) => item.replay);
   return el("li", null,
     button(counted(items.length, "item"), () => onCause(first.cause ?? 0), { class: "small" }),
-    el("span", { class: "cause-text" }, el("span", { class: "strong" }, first.verdict || first.outcome), ` ${first.reason || first.id}`));
+    el("span", { class: "cause-text" }, el("span", { class: "strong" }, first.verdict || first.outcome), ` ${first.reason || first.id}`),
+    shown ? el("a", { href: runRoute(`replay:${shown.replay}`), class: "small" }, "Open a run") : null);
 }
 
 /** @param {import("./suite_rows.js").SuiteRows} rows @param {(contract: string, scenario: string) => void} onCell */

@@ -20,7 +20,7 @@ export class SuiteView {
   constructor(source, page, route) {
     this.source = source;
     this.page = page;
-    this.title = `ci ${page.name}`;
+    this.title = page.name === "ci" ? "Results of ci" : `Results of ci ${page.name}`;
     this.aborter = new AbortController();
     this.timer = 0;
     /** @type {number | null} */
