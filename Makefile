@@ -4,6 +4,7 @@
 # make test-quick           the tests of the core, in about two minutes
 # make test-dev             all tests in Python's development mode: a file or a connection left open fails its test
 # make test-integrations    test against SDKs and frameworks (installs them)
+# make test-viewer          test the viewer's page in Chromium (installs Debian's where it can), and check its types with tsc
 # make bench   measure, side by side with peers (installs them)
 # make fidelity    record, replay and edit failing agents by the thousand: is a green result ever wrong?
 # make crash   kill -9 recordings, receivers, imports and replays 200 times and writers of logs 500 times, prune for a minute
@@ -20,7 +21,8 @@ BENCH := .venv-bench
 MITMPROXY := .venv-mitmproxy
 INTEGRATIONS := .venv-integrations
 INTEGRATIONS_2 := .venv-integrations-2
-ENVIRONMENTS := $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2)
+VIEWER := .venv-viewer
+ENVIRONMENTS := $(VENV) $(BENCH) $(MITMPROXY) $(INTEGRATIONS) $(INTEGRATIONS_2) $(VIEWER)
 QUICK := model store seam handlers/replay handlers/recording formats/test_deep.py
 NODE := $(if $(shell command -v npm),.node)
 BOUNDED := $(if $(shell command -v timeout),timeout 90)
@@ -30,12 +32,14 @@ BOUNDED := $(if $(shell command -v timeout),timeout 90)
 export PYTHONDONTWRITEBYTECODE :=
 COMPILE = $(BIN)/python -m compileall -q src tests/fidelity tests/candidates/outside_agents
 # One more than two cores have use for: many tests wait for a process or a clock.
+TSC = .node/viewer/node_modules/.bin/tsc --noEmit --allowJs --checkJs --strict --noUnusedLocals --noUnusedParameters \
+	--noImplicitReturns --target es2022 --module es2022 --moduleResolution bundler --lib esnext,dom,dom.iterable
 PYTEST = $(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 # Two targets must not set up the same environment at the same time.
 .NOTPARALLEL:
 
-.PHONY: demo test test-all test-quick test-dev lint unit exhaustive test-integrations bench fidelity crash measure dist clean $(ENVIRONMENTS)
+.PHONY: demo test test-all test-quick test-dev lint unit exhaustive test-integrations test-viewer bench fidelity crash measure dist clean $(ENVIRONMENTS)
 
 # The demo needs no more than the package itself.
 demo:
@@ -82,6 +86,13 @@ test-integrations: $(INTEGRATIONS) $(INTEGRATIONS_2) $(NODE:%=%/.ready)
 	REPLAYKIT_NODE_MODULES="$$(ls -d $(CURDIR)/.node/node_modules 2>/dev/null)" $(INTEGRATIONS)/bin/python -m pytest -q -n 2 --dist worksteal tests/integrations
 	$(INTEGRATIONS_2)/bin/python -m pytest -q -n 2 --dist worksteal tests/integrations/frameworks
 
+# Types need npm, and pages a browser: what is missing is left out with a message, unless REPLAYKIT_REQUIRE_BROWSER is 1.
+test-viewer: $(VIEWER) $(NODE:%=%/viewer/.ready)
+	@if [ -x .node/viewer/node_modules/.bin/tsc ]; then $(TSC) src/replaykit/viewer/static/*.js src/replaykit/viewer/static/*.d.ts; \
+		else echo "npm did not install TypeScript: the types of the page are not checked"; [ "$$REPLAYKIT_REQUIRE_BROWSER" != 1 ]; fi
+	@browser=$$(tools/find-browser) && { [ -z "$$browser" ] || \
+		REPLAYKIT_BROWSER="$$browser" $(VIEWER)/bin/python -m pytest -q tests/viewer_browser; }
+
 # The peers bring pytest plugins of their own, so they live apart from what `make test` uses.
 bench: $(BENCH) $(MITMPROXY)
 	$(BENCH)/bin/python bench/run.py --python mitmproxy=$(CURDIR)/$(MITMPROXY)/bin/python
@@ -117,6 +128,7 @@ $(BENCH): EXTRAS := bench
 $(MITMPROXY): EXTRAS := bench-mitmproxy
 $(INTEGRATIONS): EXTRAS := dev,integrations
 $(INTEGRATIONS_2): EXTRAS := dev,integrations-2
+$(VIEWER): EXTRAS := viewer-tests
 $(ENVIRONMENTS):
 	@tools/setup-venv $@ $(EXTRAS)
 
@@ -126,3 +138,9 @@ $(ENVIRONMENTS):
 		openai@7 @anthropic-ai/sdk@1 \
 		|| echo "npm could not install Node's SDKs: their tests are left out"
 	@mkdir -p .node && touch $@
+
+# TypeScript checks the types of the page's modules; axe-core finds what people who use a screen reader would meet.
+.node/viewer/.ready: Makefile
+	$(BOUNDED) npm install --silent --prefix .node/viewer --no-save --no-package-lock --fetch-retries 1 typescript@5 axe-core@4 \
+		|| echo "npm could not install TypeScript and axe-core"
+	@mkdir -p .node/viewer && touch $@

@@ -249,4 +249,5 @@ class SpoolFile:
 
 
 def _line(value: object) -> bytes:
-    return _encode(value) + b"\n"
+    # Raw parts come from files that may be indented. In JSON, a line break never stands inside of a string.
+    return _encode(value).replace(b"\n", b" ") + b"\n"

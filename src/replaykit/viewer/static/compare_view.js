@@ -20,7 +20,7 @@ export class CompareView {
     this.at = -1;
     /** @type {HTMLElement[]} */
     this.changes = [];
-    this.entries = el("div", { class: "entries", role: "table", "aria-label": "Events of both runs" });
+    this.entries = el("ol", { class: "entries", "aria-label": "Events of both runs" });
     this.element = el("div", { class: "compare" }, this.head(), this.first(), this.totals(), this.entries, this.states());
     this.addEntries(0);
     this.keys = { n: () => this.move(1), p: () => this.move(-1), j: () => this.move(1), k: () => this.move(-1) };
@@ -93,10 +93,10 @@ export class CompareView {
     }
     if (index < entries.length) {
       const more = button(`Show more of ${counted(entries.length, "event")}`, () => {
-        more.remove();
+        more.parentElement?.remove();
         this.addEntries(index);
       }, { class: "link more" });
-      append(this.entries, [more]);
+      append(this.entries, [el("li", null, more)]);
     }
   }
 
@@ -115,22 +115,23 @@ export class CompareView {
     const fold = button(`${counted(end - begin, "equal event")}`, () => {
       const shown = Math.min(end, begin + PORTION_ENTRIES);
       const nodes = this.page.comparison.entries.slice(begin, shown).map((entry) => this.entry(entry));
-      fold.replaceWith(...nodes, ...(shown < end ? [this.equalFold(shown, end)] : []));
+      item.replaceWith(...nodes, ...(shown < end ? [this.equalFold(shown, end)] : []));
     }, { class: "equal-fold", "aria-expanded": "false" });
-    return fold;
+    const item = el("li", null, fold);
+    return item;
   }
 
   /** @param {EventEntry} entry */
   entry(entry) {
     const aText = entry.b_seq !== undefined && !entry.a_text ? entry.text : entry.a_text || entry.text;
     const differences = [...(entry.arguments ?? []), ...(entry.outcome ?? [])];
-    const element = el("div", { class: `entry entry-${entry.kind}`, role: "row", tabindex: entry.kind === "same" ? null : -1 },
-      el("div", { class: "entry-kind", role: "cell" },
+    const element = el("li", { class: `entry entry-${entry.kind}`, tabindex: entry.kind === "same" ? null : -1 },
+      el("div", { class: "entry-kind" },
         entry.kind === "same" ? kindName(entry.event) : el("span", { class: "mark warn" }, ENTRY_NAMES[entry.kind] ?? entry.kind)),
       this.cell(this.page.a.address, entry.a_seq, aText ?? ""),
       this.cell(this.page.b.address, entry.b_seq, entry.text ?? ""));
     if (differences.length) {
-      append(element, [el("div", { class: "entry-differences", role: "cell" }, differenceList(differences))]);
+      append(element, [el("div", { class: "entry-differences" }, differenceList(differences))]);
     }
     if (entry.kind !== "same") {
       this.changes.push(element);
@@ -141,9 +142,9 @@ export class CompareView {
   /** @param {string} address @param {number | null | undefined} seq @param {string} text */
   cell(address, seq, text) {
     if (seq === null || seq === undefined) {
-      return el("div", { class: "entry-cell none", role: "cell" }, "—");
+      return el("div", { class: "entry-cell none" }, "—");
     }
-    return el("div", { class: "entry-cell", role: "cell" },
+    return el("div", { class: "entry-cell" },
       el("a", { href: runRoute(address, seq), class: "data" }, el("span", { class: "dim" }, `#${seq} `), text.slice(0, 400)));
   }
 

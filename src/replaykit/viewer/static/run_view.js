@@ -152,14 +152,22 @@ export class RunView {
     if (addressOf(route) !== this.address) {
       return false;
     }
-    this.hasMoved = true;
-    this.select(route.seq, route.path);
-    this.element.classList.toggle("shows-detail", route.seq !== null);
+    if (route.seq !== this.seq || route.path !== this.path) {
+      this.moveTo(route.seq, route.path);
+    }
     return true;
+  }
+
+  /** @param {number | null} seq @param {string} path */
+  moveTo(seq, path) {
+    this.hasMoved = true;
+    this.select(seq, path);
+    this.element.classList.toggle("shows-detail", seq !== null);
   }
 
   /** Show an event by its address, so that every place has a link. @param {number | null} seq @param {string} [path] */
   open(seq, path = "") {
+    this.moveTo(seq, path); // at once: the next key may come before the address has changed
     location.replace(runRoute(this.address, seq, path));
   }
 
