@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -154,14 +153,3 @@ def test_the_history_is_in_the_file() -> None:
     run(["ci", "--html", "ci.html"])
 
     assert PageElements(FILE.read_text()).documents["suite/ci"]["items"][0][8:10] == ["ff", "failing"]
-
-
-def test_json_of_a_result_tells_when_and_of_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    project(inputs=["Where is it?"], contract={"name": "default", "invariants": [FINE]})
-    run(["ci", "--json"])
-
-    told = json.loads(capsys.readouterr().out)
-
-    assert told["started_at"] > 1e9
-    assert told["revision"] == ""
-    assert len(told["settings"]) == 64

@@ -116,7 +116,11 @@ def test_ci_leaves_a_suite_that_the_viewer_serves() -> None:
     contracts = {"polite": {"invariants": [FINE], "chaos_matrix": [{"name": "calm"}, faulty]}}
     sessions = [session("a", 200, contract="polite"), session("b", 200, contract="polite")]
     project(
-        "ci_agents:careless", inputs=["Where is it?"], contract=None, contracts=contracts, replays={"sessions": sessions}
+        "ci_agents:careless",
+        inputs=["Where is it?"],
+        contract=None,
+        contracts=contracts,
+        replays={"sessions": sessions},
     )
     assert run(["ci"]) == 1
 
@@ -184,4 +188,3 @@ def test_a_shard_is_shown_too() -> None:
     name = suites.add_results(Path(".replaykit/shards/shard-1-of-2.jsonl"))
 
     assert suites.suite(name).page.verdict.startswith("passed: shard 1 of 2")
-
