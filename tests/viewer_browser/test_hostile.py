@@ -20,7 +20,8 @@ def is_broken(page: WatchedPage) -> str:
         page.tab.evaluate(
             """selector => {
                 const root = document.documentElement;
-                if (document.body.querySelector(selector)) return "an element: " + document.body.querySelector(selector).outerHTML;
+                const foreign = document.body.querySelector(selector);
+                if (foreign) return "an element: " + foreign.outerHTML;
                 if (root.scrollWidth > innerWidth) return "wider than the window: " + root.scrollWidth;
                 if (document.querySelector("[onerror], [onload], [onclick]")) return "a handler";
                 if (({}).polluted) return "a polluted prototype";
@@ -42,12 +43,14 @@ def test_there_are_enough_payloads() -> None:
     assert len(PAYLOADS) >= 50
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-def test_no_payload_runs_loads_or_breaks_anything(browser: Browser, project: ViewedProject, width: int) -> None:
+@pytest.mark.parametrize(("width", "step"), [(360, 3), (1280, 1)])
+def test_no_payload_runs_loads_or_breaks_anything(
+    browser: Browser, project: ViewedProject, width: int, step: int
+) -> None:
     with watched_page(browser, project.url, width=width) as page:
         page.open("#/run/hostile/0")
         expect(page.find(".event-head")).to_be_visible()
-        for seq in range(EVENTS):
+        for seq in range(0, EVENTS, step):
             page.tab.evaluate("seq => { location.hash = `#/run/hostile/${seq}` }", seq)
             expect(page.find(".event-kicker")).to_contain_text(f"#{seq}")
             assert is_broken(page) == "", f"event {seq}: {PAYLOADS[seq // 3]!r:.100}"

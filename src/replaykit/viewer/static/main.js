@@ -93,7 +93,11 @@ class Page {
     if (route.view === "run") {
       return new RunView(this.source, name, await this.source.get(runPath(name)), { why: whyRun });
     }
-    return new HomeView(this.source, await this.source.get("home"));
+    const home = /** @type {Home} */ (await this.source.get("home"));
+    if (home.opens && isSharedFile()) {
+      location.replace(home.opens); // a shared file has no list
+    }
+    return new HomeView(this.source, home);
   }
 
   /** @param {ReplayPage} replay @param {string} address @returns {Promise<View>} */

@@ -106,6 +106,9 @@ export class RunView {
       this.showProblem(batch.problem);
     }
     this.openFirst(Boolean(batch.page));
+    if (batch.page && this.seq === null) {
+      this.showDetail(null, ""); // with the output and the last conversation
+    }
   }
 
   /** @param {string} problem */
@@ -260,14 +263,19 @@ export class RunView {
     this.selectRow(seq);
     if (isOther || path) {
       this.timeline.select(seq ?? -1);
-      this.eventAborter.abort();
-      this.eventAborter = new AbortController();
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.drawDetail(seq, path), this.detail.firstChild ? FETCH_DELAY_MS : 0);
+      this.showDetail(seq, path);
     }
     if (!path) {
       this.provenance.hide();
     }
+  }
+
+  /** Draw an event soon: who holds a key down passes many. @param {number | null} seq @param {string} path */
+  showDetail(seq, path) {
+    this.eventAborter.abort();
+    this.eventAborter = new AbortController();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.drawDetail(seq, path), this.detail.firstChild ? FETCH_DELAY_MS : 0);
   }
 
   /** @param {number | null} seq @param {string} path */
