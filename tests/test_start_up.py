@@ -20,7 +20,7 @@ SLOW = WITH_LOOPS | {"email", "logging", "rich", "secrets", "tempfile", "time_ma
 OF_COMMANDS = frozenset({"click", "ctypes", "socket", "subprocess", "unicodedata", "yaml"})
 OF_REPLAYS = ours("candidates cases checks handlers.replay model.jsonpath model.matching model.result terminal")
 CLOSER_LOOK = ours("redaction.placeholders redaction.search redaction.streams redaction.text_edits")
-OTHER_WORK = ours("handlers.chaos judges programs.proxy registry store.removal store.repair")
+OTHER_WORK = ours("handlers.chaos judges programs.proxy registry store.removal store.repair viewer")
 OF_WORKERS = ours("handlers.replay.handler handlers.replay.tape seam.processes seam.scope seam.through store.sqlite")
 
 RECORDING = """

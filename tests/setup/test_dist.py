@@ -106,7 +106,7 @@ def test_the_wheel_has_the_package_and_the_time_of_the_commit(built: Built) -> N
     with zipfile.ZipFile(file) as wheel:
         entries = wheel.infolist()
 
-    assert "replaykit/py.typed" in {entry.filename for entry in entries}
+    assert {"replaykit/py.typed", "replaykit/viewer/static/main.js"} <= {entry.filename for entry in entries}
     times = {datetime(*entry.date_time).strftime("%Y-%m-%d %H:%M") for entry in entries}
     assert times == {said.stdout.strip()}
 

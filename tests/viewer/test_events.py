@@ -100,7 +100,9 @@ def test_a_row_is_marked_by_the_outcome_of_its_call(outcome: dict[str, Any], mar
 
 
 def test_a_giant_text_makes_a_short_row() -> None:
-    row = row_of(ToolCall(seq=0, name="t", arguments_json=raw("a" * 10_000), result_json=raw("b" * 10_000)), started_at=0)
+    row = row_of(
+        ToolCall(seq=0, name="t", arguments_json=raw("a" * 10_000), result_json=raw("b" * 10_000)), started_at=0
+    )
 
     assert len(row.title) <= 160
     assert len(row.answer) <= 160
@@ -136,6 +138,18 @@ def test_messages_that_an_earlier_request_began_with_are_not_new() -> None:
     assert [message.is_new for message in third.conversation] == [False, True, True, True]
 
 
+def test_a_conversation_that_grows_stays_linear() -> None:
+    pages = EventPages(started_at=0.0)
+    messages = [{"role": "user", "content": f"message {number}"} for number in range(300)]
+
+    last = [pages.page(asked(seq, messages[: seq + 1])) for seq in range(300)][-1]
+
+    assert [message.is_new for message in last.conversation] == [False] * 16 + [True, True]
+    assert texts(last.conversation[16]) == ["message 299"]
+    assert last.row.title == "gpt-5-mini 300 messages"
+    assert last.facts[0] == ("earlier messages", "283 more, before these: see event 298")
+
+
 @pytest.mark.parametrize(
     "request_value",
     [
@@ -151,7 +165,9 @@ def test_requests_of_all_apis_are_conversations(request_value: Any) -> None:
     assert (message.role, texts(message)) == ("user", ["Where is order 7?"])
 
 
-@pytest.mark.parametrize("request_value", ["hello", None, 7, [], {}, {"messages": []}, {"$tuple": [1]}, {"messages": 7}])
+@pytest.mark.parametrize(
+    "request_value", ["hello", None, 7, [], {}, {"messages": []}, {"$tuple": [1]}, {"messages": 7}]
+)
 def test_a_request_of_no_known_form_is_shown_as_it_is(request_value: Any) -> None:
     page = page_of(LlmCall(seq=0, name="m", arguments_json=raw(request_value), result_json=raw("x")))
 
@@ -198,7 +214,12 @@ def raw_json(value: Any) -> msgspec.Raw:
 def test_facts_hold_what_has_no_place_of_its_own() -> None:
     wire = WireInfo(method="POST", url="https://api.example.com/v1", status=429, reason="Too Many Requests")
     call = LlmCall(
-        seq=0, name="m", wire=wire, finish_reason="length", usage=Usage(input_tokens=1200, output_tokens=3), complete=False
+        seq=0,
+        name="m",
+        wire=wire,
+        finish_reason="length",
+        usage=Usage(input_tokens=1200, output_tokens=3),
+        complete=False,
     )
 
     facts = dict(page_of(call).facts)

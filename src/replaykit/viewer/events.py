@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
 import orjson
+from msgspec.structs import replace
 
 from replaykit.model.events import AnyEvent, Call, Decision, ErrorEvent, ErrorInfo, LlmCall, Message, Note, State
 from replaykit.model.values import Json, JsonObject, Raw, encode
@@ -42,7 +42,7 @@ class EventPages:
 
     def _model_call(self, call: LlmCall) -> EventPage:
         request = self._splitter.split(call)
-        row = row_of(call, started_at=self._started_at, message_count=len(request.messages))
+        row = row_of(call, started_at=self._started_at, message_count=request.count)
         if not request.messages:
             return _call_page(call, EventPage(row=row, path=call.path, arguments=call.arguments_json))
         answer = (answer_of(call),) if call.result_json else ()
@@ -53,11 +53,14 @@ class EventPages:
             options=request.options,
             tools=request.tools,
         )
-        return _call_page(call, page)
+        page = _call_page(call, page)
+        if request.elsewhere:
+            return replace(page, facts=(("earlier messages", request.elsewhere), *page.facts))
+        return page
 
 
 def _call_page(call: Call, page: EventPage) -> EventPage:
-    return msgspec.structs.replace(
+    return replace(
         page,
         result=call.result_json,
         items=call.items_json or (),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from replaykit.checks.conversation import offered_tools
 from replaykit.model.events import LlmCall
@@ -17,6 +19,7 @@ _MESSAGES = ("messages", "input", "contents", "prompt", "prompts")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _TOOLS = ("tools", "functions")
 _RECENT = 8
+_SHOWN_AGAIN = 16
 _MOST_MESSAGES = 2000
 _KINDS = {"text": "text", "reasoning": "reasoning", "tool_call": "tool_call", "tool_call_response": "tool_result"}
 
@@ -25,17 +28,29 @@ class SplitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a model call, taken apart."""
 
     messages: tuple[ConversationMessage, ...] = ()
+    """The messages, without most of those that an earlier request began with as well."""
+    count: int = 0
+    """The number of all messages."""
+    elsewhere: str = ""
+    """The messages that are left out, and the event that shows them."""
     options: Raw = ABSENT
     """The members besides messages and tools."""
     tools: tuple[str, ...] = ()
     """The names of the tools on offer."""
 
 
+class _SentItems(NamedTuple):
+    """The messages of an earlier request, as texts."""
+
+    seq: int
+    items: list[bytes]
+
+
 class RequestSplitter:
     """Takes apart the requests of a run in order, and finds what each repeats of an earlier one."""
 
     def __init__(self) -> None:
-        self._recent: deque[list[bytes]] = deque(maxlen=_RECENT)
+        self._recent: deque[_SentItems] = deque(maxlen=_RECENT)
         self._converted: dict[bytes, ConversationMessage] = {}
         self._offered: tuple[bytes, tuple[str, ...]] = (b"", ())
 
@@ -48,12 +63,18 @@ class RequestSplitter:
         repeated, previous = self._repeated(items)
         if previous is not None:
             self._recent.remove(previous)
-        self._recent.append(items)
-        messages = list(map(self._message, items))
-        old = [msgspec.structs.replace(message, is_new=False) for message in messages[:repeated]]
+        self._recent.append(_SentItems(call.seq, items))
+        # A conversation that grows to a thousand messages would otherwise be written a thousand times.
+        left_out = max(0, repeated - _SHOWN_AGAIN)
+        old = [replace(self._message(item), is_new=False) for item in items[left_out:repeated]]
+        elsewhere = ""
+        if previous is not None and left_out:
+            elsewhere = f"{left_out:,} more, before these: see event {previous.seq}"
         rest = {name: value for name, value in members.items() if name not in (*_MESSAGES, *_SYSTEM, *_TOOLS, "model")}
         return SplitRequest(
-            messages=(*old, *messages[repeated:]),
+            messages=(*old, *map(self._message, items[repeated:])),
+            count=len(items),
+            elsewhere=elsewhere,
             options=raw_object(rest),
             tools=self._tools(call, members),
         )
@@ -66,12 +87,12 @@ class RequestSplitter:
             return items + [bytes(item) for item in read_items(listed)]
         return [*items, listed]
 
-    def _repeated(self, items: list[bytes]) -> tuple[int, list[bytes] | None]:
+    def _repeated(self, items: list[bytes]) -> tuple[int, _SentItems | None]:
         """Return how many messages an earlier request began with as well, and that request."""
         longest, found = 0, None
         for earlier in self._recent:
             count = 0
-            for one, other in zip(items, earlier, strict=False):
+            for one, other in zip(items, earlier.items, strict=False):
                 if one != other:
                     break
                 count += 1

@@ -37,8 +37,7 @@ class SearchText:
         """Return parts of the text that each line with an occurrence contains, in any spelling."""
         if self._number is not None:
             whole = self._exact.partition(".")[0]
-            # However the number is spelled, no separator divides its last three digits.
-            return re.findall(r"\d{1,3}$", whole)
+            return [digits[-3:] for digits in re.findall(r"\d+", whole)[-1:]]  # those in front may be set apart
         return [word for word in _WORD.findall(self._folded) if word.isascii()][:_CERTAIN_WORDS]
 
     def may_be_in(self, line: bytes) -> bool:

@@ -49,7 +49,7 @@ class RunSpool:
         self._rows = SpoolFile()
         self._pages = SpoolFile()
         self._builder = EventPages(source.header.started_at)
-        self._totals = RunTotals()
+        self._totals = RunTotals(source.header)
         self._unread: Iterator[AnyEvent] = iter(())
         self._may_grow = True
         self._finished: RunPage | None = None
@@ -249,5 +249,7 @@ class SpoolFile:
 
 
 def _line(value: object) -> bytes:
-    # Raw parts come from files that may be indented. In JSON, a line break never stands inside of a string.
-    return _encode(value).replace(b"\n", b" ") + b"\n"
+    text = _encode(value)
+    if b"\n" in text:  # between the tokens of a value that comes from an indented file
+        text = msgspec.json.format(text, indent=-1)
+    return text + b"\n"

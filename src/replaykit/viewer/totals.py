@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from replaykit.formats.core.replayability import added
+from replaykit.formats.core.replayability import ReplayabilityReader, added
 from replaykit.model.events import AnyEvent, Call, ErrorEvent, ErrorInfo, LlmCall, Note, Usage
 from replaykit.model.run import RunHeader, RunStatus
 from replaykit.model.text_lines import one_line
-from replaykit.model.unreplayable import concerns, types_returned
+from replaykit.model.unreplayable import concerns, note_text, types_returned
 from replaykit.viewer.page_types import Row, RunPage, Totals
 
 _FAILED = (RunStatus.ERROR, RunStatus.TIMEOUT)
@@ -17,7 +17,8 @@ _WHY_CHARS = 300
 class RunTotals:
     """What the events so far add up to."""
 
-    def __init__(self) -> None:
+    def __init__(self, header: RunHeader) -> None:
+        self._manifest = ReplayabilityReader(header) if header.origin.kind == "imported" else None
         self._events = self._calls = self._errors = 0
         self._usage = Usage()
         self._last_seq: int | None = None
@@ -29,6 +30,8 @@ class RunTotals:
         """Count an event; `run_error` is the error that ended the run, if that is known."""
         self._events += 1
         self._last_seq = event.seq if self._last_seq is None else max(self._last_seq, event.seq)
+        if self._manifest is not None:
+            self._manifest.add(event)
         if isinstance(event, Call):
             self._calls += 1
         if isinstance(event, LlmCall) and event.usage is not None:
@@ -36,8 +39,7 @@ class RunTotals:
         if "error" in row.marks:
             self._errors += 1
             self._note_error(event, row, run_error)
-        is_concerning = isinstance(event, Note) or (isinstance(event, Call) and bool(types_returned(event)))
-        if is_concerning and len(self._concerning) < _MAX_CONCERNS:
+        if len(self._concerning) < _MAX_CONCERNS and _is_concerning(event):
             self._concerning.append(event)
 
     def _note_error(self, event: AnyEvent, row: Row, run_error: ErrorInfo | None) -> None:
@@ -69,9 +71,16 @@ class RunTotals:
             ),
             opens_at=opens_at,
             why=why,
-            remarks=tuple(concerns(self._concerning)),
+            remarks=self._remarks(),
             agent=agent,
         )
+
+    def _remarks(self) -> tuple[str, ...]:
+        remarks = concerns(self._concerning)
+        manifest = None if self._manifest is None else self._manifest.result()
+        if manifest is not None and manifest.lacking:
+            remarks = [manifest.summary, *manifest.advice, *remarks]
+        return tuple(remarks)
 
     def _failure(self, header: RunHeader) -> tuple[int | None, str]:
         """Return the event at which the run went wrong, and how."""
@@ -85,3 +94,10 @@ class RunTotals:
         if header.error is not None:
             return self._last_seq, one_line(str(header.error), _WHY_CHARS)
         return self._last_seq, f"the run ended here with the status {header.status.value}"
+
+
+def _is_concerning(event: AnyEvent) -> bool:
+    """Return whether an event says that a replay lacks something."""
+    if isinstance(event, Note):
+        return bool(note_text(event))
+    return isinstance(event, Call) and bool(types_returned(event))

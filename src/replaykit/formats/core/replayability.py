@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replaykit.model.events import Call, LlmCall, ToolCall, Usage
-from replaykit.model.run import RunStatus, TraceRun
-from replaykit.model.unrecorded import all_unrecorded
+from replaykit.model.events import AnyEvent, Call, LlmCall, Note, ToolCall, Usage
+from replaykit.model.run import RunHeader, RunStatus, TraceRun
+from replaykit.model.unrecorded import all_unrecorded, unrecorded_in
 from replaykit.model.values import Json, raw
 from replaykit.wire.conversation import ConversationReader
 from replaykit.wire.json_fields import as_object, object_in, texts_in, value_in
@@ -91,22 +91,42 @@ class Replayability(Struct, frozen=True, kw_only=True):
 
 def replayability(run: TraceRun) -> Replayability:
     """Return what can be replayed of a run, as far as the run and its importer know."""
-    metadata = as_object(run.metadata)
-    stated_lacks = object_in(metadata, LACKS)
-    reader = ConversationReader()
-    calls, lacking = 0, list[Lacking]()
+    manifest = ReplayabilityReader(run)
     for event in run.events:
-        if isinstance(event, ToolCall | LlmCall):
-            calls += 1
-            lacks = _lacks(event, stated_lacks.get(str(event.seq)), reader)
+        manifest.add(event)
+    return manifest.result()
+
+
+class ReplayabilityReader:
+    """Reads what can be replayed of a run from its events, one by one."""
+
+    def __init__(self, header: RunHeader) -> None:
+        self._metadata = as_object(header.metadata)
+        self._stated_lacks = object_in(self._metadata, LACKS)
+        self._reader = ConversationReader()
+        self._calls = 0
+        self._lacking: list[Lacking] = []
+        self._notes: list[Note] = []
+
+    def add(self, event: AnyEvent) -> None:
+        """Read the next event."""
+        if isinstance(event, Note):
+            if unrecorded_in(event) is not None:
+                self._notes.append(event)
+        elif isinstance(event, ToolCall | LlmCall):
+            self._calls += 1
+            lacks = _lacks(event, self._stated_lacks.get(str(event.seq)), self._reader)
             if lacks:
-                lacking.append(Lacking(seq=event.seq, name=event.name, lacks=lacks))
-    return Replayability(
-        calls=calls,
-        lacking=tuple(lacking),
-        advice=texts_in(metadata.get(ADVICE)),
-        unrecorded=tuple(action.text for action in all_unrecorded(run.events)),
-    )
+                self._lacking.append(Lacking(seq=event.seq, name=event.name, lacks=lacks))
+
+    def result(self) -> Replayability:
+        """Return what can be replayed of the events so far."""
+        return Replayability(
+            calls=self._calls,
+            lacking=tuple(self._lacking),
+            advice=texts_in(self._metadata.get(ADVICE)),
+            unrecorded=tuple(action.text for action in all_unrecorded(self._notes)),
+        )
 
 
 def leaves_out_answer(run: TraceRun) -> bool:
