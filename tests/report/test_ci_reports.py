@@ -400,4 +400,4 @@ def test_a_report_that_cannot_be_written_is_told() -> None:
     Path("file").touch()
 
     with pytest.raises(StoreError, match="cannot be written"):
-        list(write_reports(result(), planned(None, junit=Path("file/junit.xml"))))
+        list(write_reports(result(), planned(None, junit=Path("file/junit.xml")), write_page))

@@ -498,4 +498,4 @@ def test_a_result_tells_when_and_of_what_it_is(ci: Ci) -> None:
     assert told["started_at"] > 1e9
     assert told["revision"] == ""
     assert len(told["settings"]) == 64
-    assert {item["part"]: item.get("scenario") for item in told["items"]} == {"contract": "calm", "replay": None}
+    assert {item["part"]: item.get("scenario") for item in told["items"]} == {"contract": "no chaos", "replay": None}

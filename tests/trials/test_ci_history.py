@@ -15,7 +15,7 @@ from tests.trials.test_ci import FINE, project, session
 
 from replaykit.cli import run
 from replaykit.trials import ci_history
-from replaykit.trials.ci_history import Standing, add_run, read_history, read_items, standing_of
+from replaykit.trials.ci_history import ItemStanding, add_run, read_history, read_items, standing_of
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPartName, CiResult
 
 HISTORY = Path(".replaykit/history")
@@ -30,7 +30,7 @@ def result(at: float, *items: CiItem, **members: object) -> CiResult:
     return CiResult(**{**values, "started_at": at, "items": items, **members})  # type: ignore[arg-type]
 
 
-def all_runs(directory: Path = HISTORY) -> ci_history.History:
+def all_runs(directory: Path = HISTORY) -> ci_history.SuiteHistory:
     return read_history(directory, agent="a", before=1e12)
 
 
@@ -135,23 +135,23 @@ def test_old_runs_are_deleted_when_there_are_too_many(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("outcomes", "codes", "standing"),
     [
-        ("p", "", Standing()),
-        ("f", "", Standing("failing")),
-        ("ppp", "", Standing()),
-        ("..p", "", Standing("new")),
-        ("..f", "", Standing("new")),
-        ("ppf", "", Standing("failing", 2)),
-        ("pf.ef", "", Standing("failing", 1)),
-        ("fff", "", Standing("failing")),
-        ("ffp", "", Standing("fixed", 2)),
-        ("f.ppp", "", Standing("fixed", 2)),
-        ("pf", "aa", Standing("flaky")),
-        ("pfp", "abb", Standing("flaky")),
-        ("pf", "ab", Standing("failing", 1)),
-        ("pu", "aa", Standing("failing", 1)),
+        ("p", "", ItemStanding()),
+        ("f", "", ItemStanding("failing")),
+        ("ppp", "", ItemStanding()),
+        ("..p", "", ItemStanding("new")),
+        ("..f", "", ItemStanding("new")),
+        ("ppf", "", ItemStanding("failing", 2)),
+        ("pf.ef", "", ItemStanding("failing", 1)),
+        ("fff", "", ItemStanding("failing")),
+        ("ffp", "", ItemStanding("fixed", 2)),
+        ("f.ppp", "", ItemStanding("fixed", 2)),
+        ("pf", "aa", ItemStanding("flaky")),
+        ("pfp", "abb", ItemStanding("flaky")),
+        ("pf", "ab", ItemStanding("failing", 1)),
+        ("pu", "aa", ItemStanding("failing", 1)),
     ],
 )
-def test_how_an_item_stands(outcomes: str, codes: str, standing: Standing) -> None:
+def test_how_an_item_stands(outcomes: str, codes: str, standing: ItemStanding) -> None:
     assert standing_of(outcomes, codes or [""] * len(outcomes)) == standing
 
 

@@ -277,7 +277,7 @@ def suite(count: int, **parts: Any) -> None:
     Path("replaykit.yaml").write_text(json.dumps(value))
 
 
-CHANGING = ("duration_s", "latency_ms", "evidence")
+CHANGING = ("duration_s", "latency_ms", "evidence", "started_at")
 
 
 def without_times(document: Any) -> Any:

@@ -68,7 +68,7 @@ class HistoryItem(Struct, frozen=True, array_like=True):
     """A digest of its cause, the same for items that one fix may mend; empty if it passed."""
 
 
-class History(Struct, frozen=True, kw_only=True):
+class SuiteHistory(Struct, frozen=True, kw_only=True):
     """The latest runs of an agent before a moment, the oldest first."""
 
     runs: tuple[HistoryHeader, ...] = ()
@@ -82,7 +82,7 @@ class History(Struct, frozen=True, kw_only=True):
         return self.outcomes.get((part.value, item_id), _ABSENT * len(self.runs))
 
 
-class Standing(Struct, frozen=True):
+class ItemStanding(Struct, frozen=True):
     """How an item stands, given its history."""
 
     word: str = ""
@@ -96,26 +96,28 @@ def letter_of(outcome: CiOutcome) -> str:
     return _LETTERS[outcome]
 
 
-def standing_of(outcomes: str, codes: Sequence[str]) -> Standing:
+def standing_of(outcomes: str, codes: Sequence[str]) -> ItemStanding:
     """Return the standing of an item with these outcomes, the last of which is the current one.
 
     `codes` are those of the runs. An item is flaky if the same code both passed and did not.
     """
+    if set(outcomes) == {"p"}:  # most items of a large suite
+        return ItemStanding()
     current = outcomes[-1]
     earlier = [number for number, letter in enumerate(outcomes[:-1]) if letter != _ABSENT]
     if _is_flaky(outcomes, codes):
-        return Standing("flaky")
+        return ItemStanding("flaky")
     if len(outcomes) > 1 and not earlier:
-        return Standing("new")
+        return ItemStanding("new")
     has_failed = current in _NOT_PASSED
     others = [number for number in earlier if (outcomes[number] in _NOT_PASSED) != has_failed]
     if not has_failed and not others:
-        return Standing()
+        return ItemStanding()
     word = "failing" if has_failed else "fixed"
     if not others:
-        return Standing(word)
+        return ItemStanding(word)
     since = next(number for number in [*earlier, len(outcomes) - 1] if number > others[-1])
-    return Standing(word, since)
+    return ItemStanding(word, since)
 
 
 def _is_flaky(outcomes: str, codes: Sequence[str]) -> bool:
@@ -161,7 +163,7 @@ def _files(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.jsonl"), reverse=True)
 
 
-def read_history(directory: Path, *, agent: str, before: float, limit: int = SHOWN_RUNS) -> History:
+def read_history(directory: Path, *, agent: str, before: float, limit: int = SHOWN_RUNS) -> SuiteHistory:
     """Read the latest runs of an agent that began before a moment. Unreadable files are named in `problems`."""
     problems = []
     found: list[tuple[HistoryHeader, Path]] = []
@@ -184,14 +186,14 @@ def read_history(directory: Path, *, agent: str, before: float, limit: int = SHO
                 of_item[number] = ord(_LETTERS[item.outcome])
         except ReplayKitError as error:
             problems.append(str(error))
-    return History(
+    return SuiteHistory(
         runs=tuple(header for header, _ in found),
         outcomes={key: of_item.decode() for key, of_item in letters.items()},
         problems=tuple(problems),
     )
 
 
-class _Version(Struct, frozen=True):
+class _HistoryVersion(Struct, frozen=True):
     replaykit: int = 0
     kind: str = ""
 
@@ -201,7 +203,7 @@ def read_run_header(file: Path) -> HistoryHeader:
     with _opened(file) as stream:
         line = stream.readline()
     try:
-        version = msgspec.json.decode(line, type=_Version)
+        version = msgspec.json.decode(line, type=_HistoryVersion)
         if version.kind == _KIND and version.replaykit > HISTORY_FORMAT:
             message = f"{file}: format {version.replaykit}, this version reads up to {HISTORY_FORMAT}"
             raise FormatTooNew(message)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from replaykit.errors import ReplayKitError, UsageError
 from replaykit.model.text_lines import one_line
 from replaykit.trials.ci_causes import cause_of
-from replaykit.trials.ci_history import SHOWN_RUNS, History, HistoryHeader, letter_of, read_history, standing_of
+from replaykit.trials.ci_history import SHOWN_RUNS, HistoryHeader, SuiteHistory, letter_of, read_history, standing_of
 from replaykit.trials.ci_records import read_footer, read_header, result_of
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 from replaykit.viewer.evidence import EvidenceReader
@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 class Suite:
     """A result with its history. The items are read once; their details wait in a private temporary file."""
 
-    def __init__(self, name: str, result: CiResult, history: History, evidence: EvidenceReader) -> None:
+    def __init__(self, name: str, result: CiResult, history: SuiteHistory, evidence: EvidenceReader) -> None:
         self._details = SpoolFile()
         self._borders = array("q", [0])
         """Where the details of each item end, and before them where the first begins."""
