@@ -51,7 +51,7 @@ CANNOT_RUN = {
     "replaykit import sources -c replaykit.yaml": SERVICE,
     "replaykit serve": SERVER,
     "replaykit view": VIEWER,
-    "replaykit view last-failed": VIEWER,
+    "replaykit view last-failed --agent my_agent:answer": VIEWER,
     "replaykit view 20260215-143200 20260215-150112": VIEWER,
     "replaykit replay cases/billing -- node agent.mjs": NODE,
     "replaykit retape cases/billing --agent my_agent:answer --live gpt-5": MODEL,

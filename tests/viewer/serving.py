@@ -17,6 +17,7 @@ from msgspec import Struct
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.viewer.documents import Documents
 from replaykit.viewer.evidence import EvidenceReader
+from replaykit.viewer.forks import PageForks
 from replaykit.viewer.server import ViewerServer
 
 
@@ -42,14 +43,13 @@ class Client(Struct, frozen=True):
         return urlsplit(self.url).netloc
 
     def connection(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.host, timeout=20)
+        return http.client.HTTPConnection(self.host, timeout=60)
 
-    def ask(self, path: str, *, method: str = "GET", **headers: str) -> Answer:
+    def ask(self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
         """Send a request for a path below the host, with these headers."""
         connection = self.connection()
         try:
-            names = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, path, headers=names)
+            connection.request(method, path, body=body, headers=headers)
             response = connection.getresponse()
             return Answer(response.status, dict(response.getheaders()), response.read())
         finally:
@@ -65,7 +65,7 @@ class Client(Struct, frozen=True):
 
 
 @contextmanager
-def served(documents: Documents) -> Iterator[Client]:
+def served(documents: Documents, *, forks: PageForks | None = None) -> Iterator[Client]:
     """Serve these documents during the block."""
     ready = threading.Event()
     urls: list[str] = []
@@ -73,7 +73,7 @@ def served(documents: Documents) -> Iterator[Client]:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
-        server = ViewerServer(documents)
+        server = ViewerServer(documents, forks)
         servers.append(server)
         loops.append(asyncio.get_running_loop())
 

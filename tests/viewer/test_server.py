@@ -269,6 +269,24 @@ def test_a_broken_request_ends_its_connection_only(client: Client, head: bytes) 
     assert client.get("api/home").status == 200
 
 
+@pytest.mark.parametrize("start", [b"OPTIONS *", b"GET /\xff/", b"GET http://a/b", b"GET ?"])
+def test_strange_paths_are_refused(client: Client, start: bytes) -> None:
+    host, _, port = client.host.partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(start + f" HTTP/1.1\r\nHost: {client.host}\r\n\r\n".encode())
+        assert connection.recv(4096)[9:12] in (b"400", b"403")
+
+
+def test_a_run_that_was_written_anew_is_read_anew(store: rk.Store) -> None:
+    store.add(TraceRun(id="traced", events=(ToolCall(seq=0, name="first"),), started_at=1.0))
+    with served(documents_of(store)) as client:
+        assert [row[2] for row in client.rows("traced")[0]["rows"]] == ["first(None)"]
+        store.replace([TraceRun(id="traced", events=(ToolCall(seq=0, name="late"),), started_at=1.0, name="new")])
+
+        assert client.get("api/run/traced").json["header"]["name"] == "new"
+        assert [row[2] for row in client.rows("traced")[0]["rows"]] == ["late(None)"]
+
+
 def test_hostile_values_are_data_of_their_documents(store: rk.Store) -> None:
     calls = tuple(
         ToolCall(seq=seq, name=text[:1000], arguments_json=raw({text: text}), result_json=raw(text))

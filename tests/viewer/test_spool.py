@@ -144,6 +144,7 @@ def test_a_run_that_is_recorded_grows(store: rk.Store) -> None:
 
     writer.append(call(2))
     writer.finish(RunHeader(id="live", status=RunStatus.ERROR, error=BOOM, event_count=3))
+    assert spool.page().header.status is RunStatus.ERROR, "before its last events are read"
     *lines, last = batches(spool)
     assert [row[0] for line in lines for row in line["rows"]] == [0, 1, 2]
     assert last["page"]["opens_at"] == 1

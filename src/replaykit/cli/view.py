@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from replaykit.cases.config_files import find_project
-from replaykit.cli import options
+from replaykit.cli import candidate_options, options
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import hint, reports
 from replaykit.config import default_evidence_path, default_history_path, default_results_path, default_store_path
@@ -22,18 +22,22 @@ from replaykit.report.servers import SharedFile, ViewerListening
 from replaykit.store.sqlite import SQLiteStore
 from replaykit.viewer.documents import Documents
 from replaykit.viewer.evidence import EvidenceReader
+from replaykit.viewer.forks import PageForks
 from replaykit.viewer.server import ViewerServer
 from replaykit.viewer.share import write_shared_file
 from replaykit.viewer.suites import SuiteReader
 from replaykit.viewer.target import find_target
 
 
-@click.command(name="view")
+@click.command(name="view", cls=candidate_options.PythonAgentOnly)
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.argument("other", metavar="[OTHER]", required=False)
 @click.option("--share", type=options.FILE, metavar="FILE", help="Write one HTML file that shows TARGET, and end.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="The port on 127.0.0.1."
+)
+@click.option(
+    "--agent", metavar="MODULE:FUNCTION", help="The agent, a Python function, to fork runs from the page with."
 )
 @options.flag("--no-browser", help="Only print the address.")
 @options.evidence
@@ -45,6 +49,7 @@ def command(
     other: str | None,
     share: Path | None,
     port: int,
+    agent: str | None,
     no_browser: bool,
     evidence: Path | None,
     store_path: Path | None,
@@ -59,12 +64,15 @@ def command(
     A failed run opens at the event that went wrong. A run that is being recorded grows on screen. The page is served on
     this machine only, under an address that nobody can guess. Ctrl-C ends it.
 
+    With --agent, you can fork a run from the page. The agent runs as with `replaykit fork`: what has effects happens
+    only after you have allowed it by name.
+
     --share writes the page and everything that it shows into one file, which opens from disk and makes no request. If
     the file would hold what may be a secret, nothing is written and the exit code is 2.
 
     \b
     replaykit view
-    replaykit view last-failed
+    replaykit view last-failed --agent my_agent:answer
     replaykit view 20260215-143200 20260215-150112
     replaykit view ci
     replaykit view cases/billing --share billing.html
@@ -73,7 +81,9 @@ def command(
         reader = EvidenceReader(evidence or default_evidence_path(), _case_paths())
         suites = SuiteReader(default_results_path(), default_history_path(), reader)
         named = find_target(tuple(filter(None, (target, other))), store, reader, suites)
-        documents = Documents(store, reader, project=Path.cwd().name, opens=named.route, suites=suites)
+        documents = Documents(
+            store, reader, project=Path.cwd().name, agent=agent or "", opens=named.route, suites=suites
+        )
         if share is not None:
             with progress("writing") as writing:
                 size = write_shared_file(share, documents, named.shared_pages(documents), writing.set)
@@ -86,7 +96,8 @@ def command(
         def ready(url: str) -> None:
             _report(f"{url}{named.route}", as_json=as_json, opens_browser=not no_browser)
 
-        asyncio.run(ViewerServer(documents).serve(port, ready))
+        forks = None if agent is None or store is None else PageForks(store.path, agent)
+        asyncio.run(ViewerServer(documents, forks).serve(port, ready))
 
 
 def _case_paths() -> list[Path]:

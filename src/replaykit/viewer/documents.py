@@ -22,6 +22,7 @@ from replaykit.viewer.page_types import (
     Home,
     ListedRun,
     Occurrence,
+    RunPage,
     UngroundedFigure,
 )
 from replaykit.viewer.search import find_text
@@ -33,6 +34,8 @@ _SHOWN_RUNS = 100
 _SEARCHED_RUNS = 5000
 _OPEN_RUNS = 16
 _LINE_CHARS = 200
+_CHECKED_EVENTS = 20_000
+"""Events of a run that is loaded as a whole to check the figures of its output."""
 
 
 class Documents:
@@ -57,6 +60,15 @@ class Documents:
         self._spools: OrderedDict[str, RunSpool] = OrderedDict()
         self._lock = threading.Lock()
 
+    def run_page(self, address: str) -> RunPage:
+        """Return a run without its events, as it is now."""
+        spool = self.spool(address)
+        if spool.is_stale():
+            with self._lock:
+                self._spools.pop(spool.address, None)
+            spool = self.spool(address)
+        return spool.page()
+
     def spool(self, address: str) -> RunSpool:
         """Return the opened run of an address."""
         with self._lock:
@@ -64,11 +76,13 @@ class Documents:
                 self._spools.move_to_end(address)
                 return self._spools[address]
         source = self._source(address)
-        full_address = address if address.startswith((REPLAY, CASE)) else source.header.id
+        is_stored = not address.startswith((REPLAY, CASE))
+        full_address = source.header.id if is_stored else address
+        agent = self._agent if is_stored else ""
         with self._lock:
             spool = self._spools.get(full_address)
             if spool is None:
-                spool = self._spools[full_address] = RunSpool(source, full_address, self._agent)
+                spool = self._spools[full_address] = RunSpool(source, full_address, agent)
             while len(self._spools) > _OPEN_RUNS:
                 self._spools.popitem(last=False)  # whoever reads it at the moment still can
         return spool
@@ -100,7 +114,7 @@ class Documents:
         return Home(
             project=self.project,
             opens=self.opens,
-            can_fork=False,
+            can_fork=bool(self._agent) and self._store is not None,
             runs=tuple(map(listed_run, runs[:_SHOWN_RUNS])),
             has_more=len(runs) > _SHOWN_RUNS,
             cases=self.evidence.listed_cases(),
@@ -131,6 +145,9 @@ class Documents:
 
     def ungrounded(self, address: str) -> list[UngroundedFigure]:
         """Return the figures of a run's output that nothing in it explains."""
+        totals = self.spool(address).finished_page().totals
+        if totals is not None and totals.events > _CHECKED_EVENTS:
+            raise UsageError(f"figures are checked in runs of up to {_CHECKED_EVENTS:,} events")
         run = self.run(address)
         found = unexplained(run, output_figures(run))
         return [UngroundedFigure(text=one.figure.text, reason=_reason(one.nearest)) for one in found]

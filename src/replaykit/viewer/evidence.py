@@ -36,6 +36,14 @@ class _ResultHead(Struct, frozen=True):
     reason: str = ""
 
 
+class _CaseHead(Struct, frozen=True, kw_only=True):
+    """The members of a case that a list shows; cases take long to read, so they are kept until the file changes."""
+
+    id: str
+    title: str
+    changed_ns: int
+
+
 _decode_head = msgspec.json.Decoder(_ResultHead).decode
 
 
@@ -46,6 +54,7 @@ class EvidenceReader:
         self._evidence = evidence
         self._case_paths = list(cases)
         self._named_results: dict[str, Path] = {}
+        self._case_heads: dict[Path, _CaseHead] = {}
         self._heads: dict[Path, ListedReplay] = {}
 
     def add_result(self, file: Path) -> str:
@@ -110,7 +119,7 @@ class EvidenceReader:
         result = self.result(name)
         recorded = ""
         for case_name, file in self._case_files().items():
-            if _is_case(file, result.case_id):
+            if self._case_head(file).id == result.case_id:
                 recorded = f"{CASE}{case_name}"
         return ReplayPage(
             name=name,
@@ -121,7 +130,15 @@ class EvidenceReader:
 
     def listed_cases(self) -> tuple[ListedCase, ...]:
         """Return the cases of the project."""
-        return tuple(ListedCase(name=name, title=_title(file)) for name, file in self._case_files().items())
+        files = self._case_files().items()
+        return tuple(ListedCase(name=name, title=self._case_head(file).title) for name, file in files)
+
+    def _case_head(self, file: Path) -> _CaseHead:
+        changed_ns = os.stat(file).st_mtime_ns
+        known = self._case_heads.get(file)
+        if known is None or known.changed_ns != changed_ns:
+            known = self._case_heads[file] = _read_head(file, changed_ns)
+        return known
 
     def _case_files(self) -> dict[str, Path]:
         found: dict[str, Path] = {}
@@ -172,18 +189,12 @@ class EvidenceReader:
         )
 
 
-def _is_case(file: Path, case_id: str) -> bool:
+def _read_head(file: Path, changed_ns: int) -> _CaseHead:
     try:
-        return load_case(file).id == case_id
-    except ReplayKitError:
-        return False
-
-
-def _title(file: Path) -> str:
-    try:
-        return load_case(file).title
+        case = load_case(file)
     except ReplayKitError as error:
-        return f"(cannot be read: {error})"
+        return _CaseHead(id="", title=f"(cannot be read: {error})", changed_ns=changed_ns)
+    return _CaseHead(id=case.id, title=case.title, changed_ns=changed_ns)
 
 
 def _text_of(file: Path) -> str:

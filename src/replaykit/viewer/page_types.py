@@ -43,7 +43,7 @@ class RunPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     remarks: tuple[str, ...] = ()
     """What a replay of this run would lack."""
     agent: str = ""
-    """The agent that forks of this run would run; empty if it is unknown."""
+    """The agent that forks of this run would run; empty if none was named, or if the run is not in the store."""
 
 
 class Row(Struct, frozen=True, array_like=True):
@@ -325,6 +325,39 @@ class Home(Struct, frozen=True, kw_only=True):
     """The newest replays that left evidence."""
     suites: tuple[ListedSuite, ...] = ()
     """The newest results of `ci`."""
+
+
+class ForkRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the page sends to `fork`, by POST. The answer is a `travel.fork.ForkResult`.
+
+    A deviation of the kind `undecided` is a question: may its tool, `name`, be called for real? With consent, the same
+    request is sent again, with the tool in `live` and the new run as `attempt`, so that nothing is done twice.
+    """
+
+    run: str
+    """The id of the run."""
+    step: str
+    """The step to go on from, by its name or number."""
+    result: Raw = ABSENT
+    """The new answer of the step's last call."""
+    answer: Raw = ABSENT
+    """The new answer of the step's last model call."""
+    error: str = ""
+    """The error that the step's last call fails with: `TYPE: MESSAGE`."""
+    arguments: Raw = ABSENT
+    """The new arguments of the step's last tool call, an object."""
+    state: Raw = ABSENT
+    """Keys to set in the state after the step, an object."""
+    patch: Raw = ABSENT
+    """A JSON Patch for the state."""
+    input: Raw = ABSENT
+    """The new input of the agent."""
+    tool: str = ""
+    """Which tool or model is changed, if the step calls several."""
+    live: tuple[str, ...] = ()
+    """The tools that the user allows to be called for real."""
+    attempt: str = ""
+    """The fork that stopped with a question."""
 
 
 class PageProblem(Struct, frozen=True, kw_only=True, omit_defaults=True):

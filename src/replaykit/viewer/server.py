@@ -26,6 +26,7 @@ from aiohttp.typedefs import Handler
 from replaykit.errors import ReplayKitError, RunNotFound, UsageError
 from replaykit.http_server import HeadDeadline
 from replaykit.viewer.documents import Documents
+from replaykit.viewer.forks import PageForks
 from replaykit.viewer.modules import STATIC
 from replaykit.viewer.page_types import PageProblem
 
@@ -35,6 +36,7 @@ HEAD_S = 20.0
 _IDLE_S = 75.0
 _SENDING_S = 1.0
 _POLL_S = 0.25
+_MAX_REQUEST_BYTES = 1 << 20
 _THREADS = 4
 _STATIC_NAME = re.compile(r"[a-z0-9_-]+\.(?:js|css|svg)")
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
@@ -65,8 +67,9 @@ _encode = msgspec.json.Encoder().encode
 class ViewerServer:
     """Serves documents until it is told to end."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, forks: PageForks | None = None) -> None:
         self._documents = documents
+        self._forks = forks
         self.token = secrets.token_urlsafe(24)
         self._deadline = HeadDeadline(HEAD_S)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="replaykit-viewer")
@@ -120,7 +123,7 @@ class ViewerServer:
                 loop.add_signal_handler(number, stop, number)
 
     def _app(self) -> web.Application:
-        app = web.Application(middlewares=[self._guarded])
+        app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_REQUEST_BYTES)
         for path, handler in {
             "": self._index,
             "static/{name}": self._static,
@@ -139,6 +142,7 @@ class ViewerServer:
             "api/suite/{name}/item/{seq}": self._suite_item,
         }.items():
             app.router.add_get(f"/{{token}}/{path}", handler)
+        app.router.add_post("/{token}/api/fork", self._fork)
         app.on_response_prepare.append(_add_headers)
         return app
 
@@ -158,10 +162,11 @@ class ViewerServer:
             return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, error.message, error.hint)
 
     def _is_own(self, request: web.Request) -> bool:
-        token = request.raw_path.split("/")[1].partition("?")[0]
+        _, _, path = request.raw_path.partition("/")
+        token = re.split(r"[/?]", path, maxsplit=1)[0].encode("utf-8", "surrogateescape")
         origin = request.headers.get("origin")
         return (
-            hmac.compare_digest(token.encode(), self.token.encode())
+            hmac.compare_digest(token, self.token.encode())
             and request.headers.get("host") in self._hosts
             and (origin is None or origin.removeprefix("http://") in self._hosts)
             and request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
@@ -191,7 +196,7 @@ class ViewerServer:
 
     async def _run(self, request: web.Request) -> web.Response:
         address = request.match_info["run"]
-        return _json(await self._in_thread(lambda: self._documents.spool(address).page()))
+        return _json(await self._in_thread(lambda: self._documents.run_page(address)))
 
     async def _rows(self, request: web.Request) -> web.StreamResponse:
         """Stream the rows of a run; stay while it is being recorded."""
@@ -254,6 +259,14 @@ class ViewerServer:
     async def _suite_item(self, request: web.Request) -> web.Response:
         name, index = request.match_info["name"], _seq_in(request)
         return _json_text(await self._in_thread(lambda: self._documents.suite(name).item_json(index)))
+
+    async def _fork(self, request: web.Request) -> web.Response:
+        if self._forks is None:
+            raise UsageError("no agent is known to fork with", hint="Start it with one: --agent MODULE:FUNCTION")
+        # A form of another page can send neither this type nor this server's own origin.
+        if request.content_type != "application/json" or "origin" not in request.headers:
+            raise web.HTTPForbidden
+        return _json_text(await self._forks.fork(await request.read()))
 
     def _in_thread(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, work)

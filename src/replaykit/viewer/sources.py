@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from replaykit.errors import StateNotKept, StoreError
+from replaykit.errors import RunNotFound, StateNotKept, StoreError
 from replaykit.model.changes import StateFold
 from replaykit.model.events import AnyEvent, State
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
@@ -23,6 +23,9 @@ class RunSource(Protocol):
 
     def is_running(self) -> bool:
         """Return whether the run may still grow."""
+
+    def has_changed(self) -> bool:
+        """Return whether the run is another one than the one that was read."""
 
     def read(self) -> Iterator[AnyEvent]:
         """Yield the events since the last call."""
@@ -44,10 +47,18 @@ class StoredRun:
 
     def is_running(self) -> bool:
         """Return False for a run that has ended, and for one whose process has died."""
-        if self._store.header(self.header.id).status is not RunStatus.RUNNING:
+        self._cursor.header = self._store.header(self.header.id)
+        if self.header.status is not RunStatus.RUNNING:
             return False
         written = running_numbers(self._store.real_path, [self._cursor.number])
         return written is None or self._cursor.number in written
+
+    def has_changed(self) -> bool:
+        """Return True for a run that was written anew, as by a late span, and for one that was deleted."""
+        try:
+            return self._store.header(self.header.id) != self.header
+        except RunNotFound:
+            return True
 
     def read(self) -> Iterator[AnyEvent]:
         return self._cursor.read()
@@ -65,6 +76,9 @@ class LoadedRun:
         self._states = [event for event in run.events if isinstance(event, State)]
 
     def is_running(self) -> bool:
+        return False
+
+    def has_changed(self) -> bool:
         return False
 
     def read(self) -> Iterator[AnyEvent]:

@@ -64,9 +64,13 @@ class RunSpool:
         with self._lock:
             if self._finished is not None:
                 return self._finished
-            header = self.source.header
             is_running = self.source.is_running()
+            header = self.source.header
             return RunPage(address=self.address, header=header, is_running=is_running, agent=self._agent)
+
+    def is_stale(self) -> bool:
+        """Return whether the run was complete and is another one now."""
+        return self._finished is not None and self.source.has_changed()
 
     def rows(self, offset: int) -> tuple[bytes, bool]:
         """Return some more bytes of the row stream from an offset, and whether they are its last.

@@ -1,0 +1,89 @@
+"""Forks from the page: `replaykit fork` in a process of its own, so that the agent runs as on the command line.
+
+What needs consent stops the fork there as well. The page asks, and sends the request again with the tool's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from replaykit.errors import UsageError
+from replaykit.terminal import visible_lines
+from replaykit.viewer.page_types import ForkRequest
+
+_MAX_ARGUMENT_BYTES = 100_000
+"""Linux takes 128 KB for one argument."""
+_SHOWN_BYTES = 4000
+_VALUES = {
+    "result": "--result",
+    "answer": "--response",
+    "arguments": "--args",
+    "state": "--modify",
+    "patch": "--patch",
+    "input": "--input",
+}
+
+
+class PageForks:
+    """Makes the forks that the page asks for, one at a time."""
+
+    def __init__(self, store: Path, agent: str) -> None:
+        self._store = store
+        self._agent = agent
+        self._lock = asyncio.Lock()
+
+    async def fork(self, body: bytes) -> bytes:
+        """Fork as a request says; return the result as JSON, or raise `UsageError` if there is none."""
+        try:
+            request = msgspec.json.decode(body, type=ForkRequest)
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"the request is no fork: {error}") from None
+        if request.run.startswith("-"):
+            raise UsageError(f"no run is called {request.run!r}")
+        arguments = list(self._arguments(request))
+        if any(len(argument.encode()) > _MAX_ARGUMENT_BYTES for argument in arguments):
+            raise UsageError("the new value is too large for the page", hint="Fork in Python: rk.fork")
+        async with self._lock:
+            output, errors = await _run(arguments)
+        if output:
+            return output
+        raise UsageError(visible_lines(errors[-_SHOWN_BYTES:].decode(errors="replace")).strip() or "the fork failed")
+
+    def _arguments(self, request: ForkRequest) -> Iterator[str]:
+        yield from ("fork", "--json", f"--store={self._store}", f"--agent={self._agent}", f"--step={request.step}")
+        for member, option in _VALUES.items():
+            value = getattr(request, member)
+            if value:
+                yield f"{option}={bytes(value).decode()}"
+        if request.error:
+            yield f"--error={request.error}"
+        if request.tool:
+            yield f"--tool={request.tool}"
+        if request.attempt:
+            yield f"--attempt={request.attempt}"
+        yield from (f"--live={name}" for name in request.live)
+        yield request.run
+
+
+async def _run(arguments: list[str]) -> tuple[bytes, bytes]:
+    """Run the command, and return its output and errors; end it if nobody waits for it any more."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "replaykit",
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        return await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
