@@ -109,7 +109,7 @@ class SuiteReader:
         self._evidence = evidence
         self._named_files: dict[str, Path] = {}
         self._suites: dict[str, tuple[tuple[int, int], Suite]] = {}
-        self._given: dict[str, Suite] = {}
+        self._memory_suites: dict[str, Suite] = {}
 
     def add_results(self, file: Path) -> str:
         """Add a results file outside of the directory, and return its name."""
@@ -119,7 +119,7 @@ class SuiteReader:
 
     def add_result(self, name: str, result: CiResult) -> None:
         """Add a result whose items may be in several files."""
-        self._given[name] = self._opened(name, result)
+        self._memory_suites[name] = self._opened(name, result)
 
     def newest(self) -> str:
         """Return the name of the newest complete suite; raise `UsageError` if there is none."""
@@ -154,8 +154,8 @@ class SuiteReader:
 
     def suite(self, name: str) -> Suite:
         """Return a suite, read again if its file has changed."""
-        if name in self._given:
-            return self._given[name]
+        if name in self._memory_suites:
+            return self._memory_suites[name]
         file = self._named_files.get(name, self._results / f"{name}.jsonl")
         if os.sep in name or not file.is_file():
             raise UsageError(f"no suite {name!r}")
