@@ -203,7 +203,7 @@ def test_a_value_leads_to_where_it_came_from_and_where_it_went(page: WatchedPage
     page.find("button.value", "1234.5").click()
 
     trace = page.find(".trace")
-    expect(trace).to_contain_text("this is where it first appeared")
+    expect(trace).to_contain_text("It appears nowhere earlier in this run.")
     expect(trace).to_contain_text("Flowed into")
     expect(trace.locator("li", has_text="#3")).to_contain_text("$.arguments.amount")
     expect(trace.locator("li", has_text="#3").locator(".mark")).to_have_text("exact")
@@ -212,6 +212,16 @@ def test_a_value_leads_to_where_it_came_from_and_where_it_went(page: WatchedPage
     trace.locator("a", has_text="#3").click()
     expect(page.title).to_contain_text("refund")
     expect(page.find(".trace section", "First appeared")).to_contain_text("#0")
+
+
+def test_the_output_leads_to_where_it_came_from(page: WatchedPage) -> None:
+    page.open("#/run/prompt-a")
+
+    page.find(".overview button.value", "refuse politely").click()
+
+    expect(page.find(".trace section", "First appeared")).to_contain_text("#12")
+    page.press("Escape")
+    expect(page.find(".trace")).not_to_be_visible()
 
 
 def test_figures_from_nowhere_are_marked_in_the_output(page: WatchedPage) -> None:

@@ -8,7 +8,7 @@ from tests.viewer_browser.watched_page import WatchedPage
 
 FIRST_ROWS_MS = 1000
 JUMP_MS = 100
-MAX_NODES = 2500
+MAX_NODES = 1000
 ANSWERED = "performance.getEntriesByType('resource').find((entry) => entry.name.endsWith('/rows')).responseStart"
 JUMPS = """async (seqs) => {
     const times = [];

@@ -6,7 +6,7 @@ import { ExactNumber, isContainer, memberPath } from "./exact_json.js";
 import { longText } from "./long_text.js";
 import { leadsDown } from "./value_path.js";
 
-/** @typedef {{path: string, base?: string, onPick?: (path: string, value: Json) => void, picked?: string}} TreeOptions */
+/** @typedef {{path: string, onPick?: (path: string, value: Json) => void, picked?: string}} TreeOptions */
 
 const OPEN_NODES = 40; // drawn at once; everything beyond waits for a click
 const PORTION_ITEMS = 100;

@@ -15,8 +15,9 @@ import { runRoute } from "./routes.js";
  * @param {Source} source
  * @param {Row | undefined} lastModelCall
  * @param {AbortSignal} signal
+ * @param {(path: string, value: Json) => void} onPick
  */
-export function overview(page, source, lastModelCall, signal) {
+export function overview(page, source, lastModelCall, signal, onPick) {
   const { header } = page;
   const output = el("div", null);
   const later = el("div", { class: "later" });
@@ -24,10 +25,10 @@ export function overview(page, source, lastModelCall, signal) {
     header.error ? errorChain([{ ...header.error, traceback: header.error.traceback ?? "" }]) : null,
     page.remarks?.length
       ? section("What a replay would lack", el("ul", null, ...page.remarks.map((remark) => el("li", null, remark)))) : null,
-    "input" in header && valueSection("Input", header.input, { path: "$.input" }),
+    "input" in header && valueSection("Input", header.input, { path: "$.input", onPick }),
     "output" in header ? el("section", { class: "section" }, el("h3", null, "Output", copyButton(() => textOf(header.output))), output) : null,
     later);
-  fill(output, jsonTree(header.output, { path: "$.output" }));
+  fill(output, jsonTree(header.output, { path: "$.output", onPick }));
   addLater(page, source, lastModelCall, signal, output, later);
   return element;
 }

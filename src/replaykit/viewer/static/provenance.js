@@ -6,6 +6,8 @@ import { ExactNumber } from "./exact_json.js";
 import { runPath } from "./source.js";
 import { runRoute } from "./routes.js";
 
+export const BEFORE_ALL = -1; // in place of an event: the run's input
+export const AFTER_ALL = Number.MAX_SAFE_INTEGER; // its output
 const SHOWN = 60;
 const SEARCHED_CHARS = 2000;
 
@@ -41,7 +43,8 @@ export class Provenance {
     const { signal } = this.aborter;
     const text = searchText(value);
     this.element.hidden = false;
-    fill(this.label, el("span", { class: "data strong" }, text.slice(0, 80)), el("span", { class: "dim data" }, ` #${seq} ${path}`));
+    const place = seq === BEFORE_ALL || seq === AFTER_ALL ? path : `#${seq} ${path}`;
+    fill(this.label, el("span", { class: "data strong" }, text.slice(0, 80)), el("span", { class: "dim data" }, ` ${place}`));
     fill(this.body, el("p", { class: "dim" }, "Searching the run…"));
     try {
       const query = `/find?text=${encodeURIComponent(text)}`;
@@ -64,10 +67,10 @@ export class Provenance {
     append(this.body, [
       earlier.length
         ? this.group("First appeared", earlier.slice(0, 1))
-        : el("p", null, "It appears nowhere earlier in this run: this is where it first appeared."),
+        : el("p", null, "It appears nowhere earlier in this run."),
       earlier.length > 1 && this.group("Seen again before", earlier.slice(1)),
       here.length ? this.group("Elsewhere in this event", here) : null,
-      later.length ? this.group("Flowed into", later) : el("p", { class: "dim" }, "It does not appear later."),
+      later.length ? this.group("Flowed into", later) : seq !== AFTER_ALL && el("p", { class: "dim" }, "It does not appear later."),
     ]);
   }
 

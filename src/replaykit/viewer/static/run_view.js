@@ -4,7 +4,7 @@ import { announce, append, button, el, fill } from "./dom.js";
 import { copyButton, eventView } from "./event_view.js";
 import { drawRow } from "./row.js";
 import { Filters } from "./filters.js";
-import { fullPath, Provenance } from "./provenance.js";
+import { AFTER_ALL, BEFORE_ALL, fullPath, Provenance } from "./provenance.js";
 import { overview } from "./overview.js";
 import { addressOf, runRoute } from "./routes.js";
 import { runHead, runName } from "./run_head.js";
@@ -49,7 +49,7 @@ export class RunView {
     this.list = new VirtualList({ label: "Events", rowHeight: (width) => (width >= WIDE_LIST ? 32 : 44),
       draw: (index) => this.drawRow(index), onSelect: (index) => this.openIndex(index) });
     this.detail = el("section", { class: "detail", tabindex: -1, "aria-label": "Event" });
-    this.provenance = new Provenance({ source, address, onClose: () => this.open(this.seq) });
+    this.provenance = new Provenance({ source, address, onClose: () => this.closeTrace() });
     this.panes = el("div", { class: "panes" },
       el("section", { class: "events", "aria-label": "Events of the run" }, this.filters.element, this.list.element),
       el("div", { class: "detail-pane" },
@@ -237,16 +237,21 @@ export class RunView {
 
   escape() {
     if (!this.provenance.element.hidden) {
-      this.open(this.seq);
+      this.closeTrace();
     } else if (!this.filters.clear()) {
       this.showList();
     }
   }
 
+  closeTrace() {
+    this.provenance.hide();
+    this.open(this.seq);
+  }
+
   traceSelection() {
     const text = String(getSelection() ?? "").trim();
-    if (text && this.seq !== null) {
-      this.provenance.show(this.seq, "", text);
+    if (text) {
+      this.provenance.show(this.seq ?? AFTER_ALL, "", text);
     }
   }
 
@@ -283,7 +288,8 @@ export class RunView {
     const { signal } = this.eventAborter;
     if (seq === null) {
       const calls = this.rows.all.filter((row) => row.kind === "llm_call");
-      fill(this.detail, overview(this.page, this.source, calls.at(-1), signal));
+      fill(this.detail, overview(this.page, this.source, calls.at(-1), signal,
+        (place, value) => this.provenance.show(place.startsWith("$.input") ? BEFORE_ALL : AFTER_ALL, place, value)));
       return;
     }
     try {
@@ -301,7 +307,7 @@ export class RunView {
   /** @param {number} seq @param {string} path @param {EventPage} page @param {AbortSignal} signal */
   drawEvent(seq, path, page, signal) {
     const options = {
-      path: "$", picked: path, base: runRoute(this.address),
+      path: "$", picked: path,
       onPick: (/** @type {string} */ place) => this.open(seq, place),
     };
     const article = eventView(page, options);
@@ -313,18 +319,18 @@ export class RunView {
       article.querySelector(".picked")?.scrollIntoView({ block: "center" });
       this.provenance.show(seq, path, valueAt(page, path));
     }
-    this.addState(seq, state, options, signal);
+    this.addState(seq, state, signal);
   }
 
-  /** @param {number} seq @param {HTMLElement} box @param {import("./json_tree.js").TreeOptions} options @param {AbortSignal} signal */
-  async addState(seq, box, options, signal) {
+  /** @param {number} seq @param {HTMLElement} box @param {AbortSignal} signal */
+  async addState(seq, box, signal) {
     if (!this.rows.all.some((row) => row.kind === "state" && row.seq <= seq)) {
       return;
     }
     const page = /** @type {StatePage} */ (await this.source.get(runPath(this.address, `/state/${seq}`), signal).catch(() => null));
     if (page && !signal.aborted) {
       box.hidden = false;
-      append(box, [stateView(page, options)]);
+      append(box, [stateView(page, runRoute(this.address))]);
     }
   }
 }

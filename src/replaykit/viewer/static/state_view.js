@@ -9,15 +9,15 @@ const MAX_DIFFERENCES = 2000;
 
 /**
  * @param {StatePage} page
- * @param {import("./json_tree.js").TreeOptions} options
+ * @param {string} base the route of the run
  */
-export function stateView(page, options) {
+export function stateView(page, base) {
   if (page.missing) {
     return el("p", { class: "dim" }, page.missing);
   }
   const box = el("div", { class: "state" });
   const place = page.step ? `${page.step} (#${page.seq})` : `#${page.seq}`;
-  box.append(el("p", { class: "dim" }, "Checkpoint ", el("a", { href: `${options.base}/${page.seq}` }, place)));
+  box.append(el("p", { class: "dim" }, "Checkpoint ", el("a", { href: `${base}/${page.seq}` }, place)));
   if ("before" in page) {
     const differences = firstDifferences(page);
     box.append(
@@ -26,7 +26,7 @@ export function stateView(page, options) {
       differenceList(differences),
     );
   }
-  box.append(fold(["The whole state"], () => [jsonTree(page.state, { ...options, path: "$.state" })],
+  box.append(fold(["The whole state"], () => [jsonTree(page.state, { path: "$.state" })],
     !("before" in page)));
   return box;
 }
