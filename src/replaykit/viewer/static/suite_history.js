@@ -28,17 +28,18 @@ export function standingMark(item, runs) {
   if (!item.standing) {
     return null;
   }
-  return el("span", { class: `mark ${TONES[item.standing] ?? ""}` }, standingText(item, runs));
+  const name = (/** @type {SuiteRun} */ run) => run.revision.slice(0, 7) || moment(numberOf(run.at)).slice(0, 10);
+  return el("span", { class: `mark ${TONES[item.standing] ?? ""}` }, standingText(item, runs, name));
 }
 
-/** @param {SuiteItem} item @param {SuiteRun[]} runs */
-export function standingText(item, runs) {
+/** @param {SuiteItem} item @param {SuiteRun[]} runs @param {(run: SuiteRun) => string} [name] */
+export function standingText(item, runs, name = runName) {
   if (item.since === null || item.since === runs.length - 1) {
     const isNow = item.since !== null;
     const words = /** @type {Record<string, string>} */ ({ failing: isNow ? "fails now" : "failing", fixed: "fixed now" });
     return words[item.standing] ?? item.standing;
   }
-  return `${item.standing} since ${runName(runs[item.since])}`;
+  return `${item.standing} since ${name(runs[item.since])}`;
 }
 
 /** @param {SuiteRun} run */

@@ -36,7 +36,8 @@ function causeItem(items, onCause) {
   const shown = items.find((item) => item.replay);
   return el("li", null,
     button(counted(items.length, "item"), () => onCause(first.cause ?? 0), { class: "small" }),
-    el("span", { class: "cause-text" }, el("span", { class: "strong" }, first.verdict || first.outcome), ` ${first.reason || first.id}`),
+    el("span", { class: "cause-text" }, el("span", { class: "strong" }, first.verdict || first.outcome), ` ${first.reason} `,
+      el("span", { class: "dim" }, `${first.part} ${first.id.slice(0, 200)}`)),
     shown ? el("a", { href: runRoute(`replay:${shown.replay}`), class: "small" }, "Open a run") : null);
 }
 

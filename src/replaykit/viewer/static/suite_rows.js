@@ -1,4 +1,4 @@
-/** The items of a suite: what did not pass first, and the filter that selects some of them. */
+/** The items of a suite: what did not pass and what changed first, and the filter that selects some of them. */
 
 import { numberOf } from "./exact_json.js";
 
@@ -21,7 +21,9 @@ export class SuiteRows {
   /** @param {SuiteItemArray[]} items */
   constructor(items) {
     this.byIndex = items.map(readItem);
-    this.all = ORDER.flatMap((outcome) => this.byIndex.filter((item) => item.outcome === outcome));
+    const ranks = new Map(ORDER.map((outcome, rank) => [outcome, rank]));
+    const rankOf = (/** @type {SuiteItem} */ item) => 2 * (ranks.get(item.outcome) ?? 0) + (item.standing ? 0 : 1);
+    this.all = this.byIndex.toSorted((a, b) => rankOf(a) - rankOf(b));
     this.shown = this.all;
     this.filter = noFilter();
   }
