@@ -187,6 +187,8 @@ class StoreConformance:
             store.add(sample_run(f"r{number}", 0, started_at=1.7e9 + number))
         store.begin(RunHeader(id="unfinished", name="other", started_at=1.0))
         assert _ids(store.headers(limit=2)) == ["r4", "r3"]
+        assert _ids(store.headers(limit=2, before="r3")) == ["r2", "r1"]
+        assert store.headers(before="nothing") == []
         assert _ids(store.headers(status="running")) == ["unfinished"]
         assert _ids(store.headers(name="other")) == ["unfinished"]
 

@@ -151,10 +151,12 @@ class Store(Protocol):
         status: str | None = None,
         name: str | None = None,
         below: str | None = None,
+        before: str | None = None,
     ) -> list[RunHeader]:
         """Return the newest headers first, optionally only those with a status, a name, or ids below another.
 
-        An id is below another if it starts with it and a slash.
+        An id is below another if it starts with it and a slash. `before` is a run: only those that follow it in the
+        list are returned, and none if it is not there.
         """
 
     def events(self, run_id: str) -> Iterator[AnyEvent]:

@@ -317,10 +317,18 @@ class SQLiteStore:
         status: str | None = None,
         name: str | None = None,
         below: str | None = None,
+        before: str | None = None,
     ) -> list[RunHeader]:
-        """Return the newest headers first, optionally only those with a status, a name, or ids below another."""
+        """Return the newest headers first, optionally only those with a status, a name, ids below another, or those
+        that follow the run `before`."""
         first, end = (None, None) if below is None else (f"{below}/", f"{below}0")  # "0" comes right after "/"
-        conditions = {"status = ?": status, "name = ?": name, "id >= ?": first, "id < ?": end}
+        conditions = {
+            "status = ?": status,
+            "name = ?": name,
+            "id >= ?": first,
+            "id < ?": end,
+            "(started_at, n) < (SELECT started_at, n FROM runs WHERE id = ?)": before,
+        }
         where = " AND ".join(clause for clause, value in conditions.items() if value is not None)
         rows = self.query(
             f"SELECT n, id, header FROM runs {where and f'WHERE {where}'} ORDER BY started_at DESC, n DESC LIMIT ?",

@@ -31,7 +31,7 @@ from replaykit.viewer.spool import RunSpool
 from replaykit.viewer.suites import Suite, SuiteReader
 
 _SHOWN_RUNS = 100
-_SEARCHED_RUNS = 5000
+_READ_RUNS = 200
 _OPEN_RUNS = 16
 _LINE_CHARS = 200
 _CHECKED_EVENTS = 20_000
@@ -126,12 +126,12 @@ class Documents:
         if self._store is None or (status and status not in list(RunStatus)):
             return
         words = query.casefold().split()
-        headers = self._store.headers(limit=_SEARCHED_RUNS, status=status or None)
-        is_after = not before
-        for header in headers:
-            if is_after and not header.id.startswith(f"{PROCESS_LOGS}/") and _has_words(header, words):
-                yield header
-            is_after = is_after or header.id == before
+        last = before or None
+        while headers := self._store.headers(limit=_READ_RUNS, status=status or None, before=last):
+            for header in headers:
+                if not header.id.startswith(f"{PROCESS_LOGS}/") and _has_words(header, words):
+                    yield header
+            last = headers[-1].id
 
     def suite(self, name: str) -> Suite:
         """Return the results of `ci` of a name."""

@@ -176,12 +176,17 @@ class RunSpool:
             return False
         if self._problem is not None:
             raise self._problem
+        self._problem = StoreError(
+            "reading this run failed"
+        )  # unless it ends well: a part is never taken for the whole
         try:
-            return self._read_batch()
+            has_more = self._read_batch()
         except ReplayKitError as error:
             self._problem = error
             self._rows.append(_line(RowBatch(problem=str(error))))
             raise
+        self._problem = None
+        return has_more
 
     def _read_batch(self) -> bool:
         batch = self._next_batch()
