@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.redaction.test_second_check import MISSED
 from tests.trials.test_ci import FINE, project, session
 from tests.trials.test_ci_history import item, result
 from tests.viewer.page_elements import PageElements
@@ -121,10 +122,19 @@ def test_the_page_is_its_own_whatever_an_agent_says(text: str) -> None:
 
 
 def test_a_file_that_may_hold_a_secret_is_not_written() -> None:
-    with pytest.raises(UsageError):
-        write_suite_file(FILE, result(1.0, item("a", CiOutcome.FAILED, error="ann@example.org")), Path("runs"))
+    missed = MISSED["openshift-token"]
+
+    with pytest.raises(UsageError, match="second check"):
+        write_suite_file(FILE, result(1.0, item("a", CiOutcome.FAILED, error=missed)), Path("runs"))
 
     assert not FILE.exists()
+
+
+def test_a_placeholder_that_a_short_text_cuts_is_no_secret() -> None:
+    for width in range(170, 190):  # of 200 characters that are shown
+        text = f"{'x' * width} password='<secret:1c58476a>'"
+        page = written(result(1.0, item("a", CiOutcome.FAILED, error=text)))
+        assert page.documents["suite/ci/item/0"]["error"] == text
 
 
 def test_view_shares_a_suite_as_ci_does() -> None:

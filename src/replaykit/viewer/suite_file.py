@@ -45,7 +45,7 @@ def suite_pages(documents: Documents, name: str) -> SharedPages:
     for replay, page in replays.items():
         opened[document_path("replay", replay)] = partial(_same, page)
     runs = tuple(page.run for page in replays.values() if page.run)
-    return SharedPages(opens=f"#/{path}", runs=runs, documents=opened)
+    return SharedPages(opens=f"#/{path}", runs=runs, documents=opened, is_redacted=True)
 
 
 def _replays(documents: Documents, suite: Suite) -> Iterator[tuple[str, ReplayPage]]:
