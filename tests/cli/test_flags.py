@@ -65,6 +65,7 @@ PYTHON_AGENTS_ONLY = {
     "replaykit golden": "the states of the agent are compared, which only its own process knows",
     "replaykit resume": "a run continues from a state inside the agent's process",
     "replaykit show": "a state is looked up inside the agent's process",
+    "replaykit view": "the page forks runs",
 }
 """Commands that take `--agent` alone, and why."""
 

@@ -78,14 +78,14 @@ def viewed_project(directory: Path) -> Iterator[ViewedProject]:
     with SQLiteStore.open(directory / ".replaykit" / "store.db") as store:
         for run in made_runs():
             store.add(run)
-    with viewer(directory) as url:
+    with viewer(directory, "--agent", "examples.agents.weather:agent") as url:
         yield ViewedProject(directory, url)
 
 
 @contextmanager
-def viewer(directory: Path, *targets: str) -> Iterator[str]:
+def viewer(directory: Path, *options: str) -> Iterator[str]:
     """Serve a project during the block; give the address of its page."""
-    command = [sys.executable, "-m", "replaykit", "view", *targets, "--json", "--no-browser"]
+    command = [sys.executable, "-m", "replaykit", "view", *options, "--json", "--no-browser"]
     with subprocess.Popen(command, cwd=directory, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
-from tests.viewer_browser.project import BILLING, ViewedProject
-from tests.viewer_browser.watched_page import WatchedPage
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+from tests.viewer_browser.project import BILLING, ViewedProject, environment, viewer
+from tests.viewer_browser.watched_page import WatchedPage, watched_page
+
+REFUNDING = """
+import replaykit as rk
+
+@rk.tool(effects="none")
+def price(order):
+    return 20
+
+@rk.tool
+def refund(amount):
+    with open("refunds.txt", "a") as file:
+        file.write(f"{amount}\\n")
+    return "refunded"
+
+@rk.record("refund")
+def answer(question):
+    return refund(price(7))
+"""
 
 
 def test_a_red_replay_pins_what_failed_and_leads_there(page: WatchedPage, project: ViewedProject) -> None:
@@ -82,3 +104,46 @@ def test_equal_runs_are_said_to_be_equal(page: WatchedPage) -> None:
     page.open(f"#/compare/{BILLING}/{BILLING}")
 
     expect(page.find(".why")).to_contain_text("Nothing differs.")
+
+
+def test_a_step_is_edited_and_forked_in_the_page(page: WatchedPage, project: ViewedProject) -> None:
+    page.open(f"#/run/{project.run_named('weather')}/11")
+    page.find("summary", "Edit and fork").click()
+
+    page.find(".fork-form textarea").fill('{"sky": "sun", "celsius": 31, "stale": false}')
+    page.find(".fork-form button").click()
+
+    expect(page.find(".fork-outcome")).to_contain_text("success", timeout=30_000)
+    page.find(".fork-outcome a", "compare").click()
+    expect(page.find(".compare-totals")).to_contain_text("31")
+
+
+def test_an_effect_is_asked_for_by_name_before_it_happens(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "refunding_agent.py").write_text(REFUNDING)
+    recording = "import refunding_agent; refunding_agent.answer('refund 7')"
+    subprocess.run([sys.executable, "-c", recording], cwd=tmp_path, env=environment(), check=True, timeout=60)
+    refunds = tmp_path / "refunds.txt"
+
+    with viewer(tmp_path, "--agent", "refunding_agent:answer") as url, watched_page(browser, url) as page:
+        page.open("#/run/refund/0")
+        page.find("summary", "Edit and fork").click()
+        page.find(".fork-form textarea").fill("5")
+        page.find(".fork-form button").click()
+        allow = page.find(".fork-outcome button", "Call refund for real")
+        expect(allow).to_be_visible(timeout=30_000)
+        assert refunds.read_text().split() == ["20"]
+
+        allow.click()
+        expect(page.find(".fork-outcome")).to_contain_text("success", timeout=30_000)
+        assert refunds.read_text().split() == ["20", "5"]
+
+
+def test_a_value_that_is_no_json_is_not_sent(page: WatchedPage, project: ViewedProject) -> None:
+    page.open(f"#/run/{project.run_named('weather')}/11")
+    page.find("summary", "Edit and fork").click()
+
+    page.find(".fork-form textarea").fill("{sky")
+    page.find(".fork-form button").click()
+
+    expect(page.find(".fork-outcome .bad-text")).to_contain_text("JSON")
+    assert not [url for url in page.requests if url.endswith("/fork")]

@@ -257,5 +257,5 @@ def test_a_fork_shows_its_family_and_leads_to_a_comparison(page: WatchedPage, pr
     page.open("#/run/weather%40step_3")
 
     expect(page.find(".family")).to_contain_text("forked at step_3")
-    page.find(".family a", "compare with its parent").click()
+    page.find(".family-run.current a", "compare with its parent").click()
     expect(page.find(".why", "First divergence")).to_contain_text("max_retries")

@@ -142,6 +142,8 @@ interface Home {
 /** Where documents come from: the server, or the blocks of a shared file. */
 interface Source {
   get<T>(path: string, signal?: AbortSignal): Promise<T>;
+  /** Change something; a shared file changes nothing. */
+  post?(path: string, body: string): Promise<any>;
   rows(address: string, onBatch: (batch: RowBatch) => void, signal: AbortSignal): Promise<void>;
 }
 

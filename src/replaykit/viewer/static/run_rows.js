@@ -2,6 +2,7 @@
 
 /** @typedef {{kinds: Set<string>, text: string, errorsOnly: boolean, found: Set<number> | null}} Filter */
 
+export const CALL_KINDS = new Set(["tool_call", "llm_call", "exchange"]);
 const MAX_DEPTH = 8; // that a list shows
 
 /** @param {RowArray} values @returns {Row} */
@@ -9,6 +10,11 @@ export function readRow(values) {
   const [seq, kind, title, answer = "", step = "", at = null, duration = null, parent = null, marks = [], tokens = null,
     cost = null] = values;
   return { seq, kind, title, answer, step, at, duration, parent, marks, tokens, cost };
+}
+
+/** The tool or the model of a call. @param {Row} row */
+export function callName(row) {
+  return row.title.split(row.kind === "tool_call" ? "(" : "  ", 1)[0];
 }
 
 /** @param {Row} row */
@@ -88,6 +94,20 @@ export class RunRows {
       }
     }
     return low;
+  }
+
+  /**
+   * The name of the step that a fork at this call changes: a fork changes the last call of a tool or model in a step. If
+   * the agent marks no steps, each call is one. Empty if a fork would change another call.
+   * @param {Row} row
+   */
+  forkStep(row) {
+    const calls = this.all.filter((other) => CALL_KINDS.has(other.kind));
+    if (!this.all.some((other) => other.step)) {
+      return `step_${calls.findIndex((other) => other.seq === row.seq) + 1}`;
+    }
+    const alike = calls.filter((other) => other.step === row.step && other.kind === row.kind && callName(other) === callName(row));
+    return alike.at(-1)?.seq === row.seq ? row.step : "";
   }
 
   /** The next failure in a direction, or -1. @param {number} from @param {1 | -1} direction */

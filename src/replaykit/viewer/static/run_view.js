@@ -3,12 +3,13 @@
 import { announce, append, button, el, fill } from "./dom.js";
 import { copyButton, eventView } from "./event_view.js";
 import { drawRow } from "./row.js";
+import { forkForm } from "./fork_form.js";
 import { Filters } from "./filters.js";
 import { AFTER_ALL, BEFORE_ALL, fullPath, Provenance } from "./provenance.js";
 import { overview } from "./overview.js";
 import { addressOf, runRoute } from "./routes.js";
 import { runHead, runName } from "./run_head.js";
-import { RunRows } from "./run_rows.js";
+import { CALL_KINDS, readRow, RunRows } from "./run_rows.js";
 import { runPath } from "./source.js";
 import { stateView } from "./state_view.js";
 import { Timeline } from "./timeline.js";
@@ -16,7 +17,6 @@ import { valueAt } from "./value_path.js";
 import { VirtualList } from "./virtual_list.js";
 
 const WIDE_LIST = 780; // pixels from which a row needs one line
-const CALLS = new Set(["tool_call", "llm_call", "exchange"]);
 const FETCH_DELAY_MS = 60;
 
 /** @implements {View} */
@@ -190,7 +190,7 @@ export class RunView {
 
   /** @param {number} index of the call in the run, from 0 */
   openCall(index) {
-    const call = this.rows.all.filter((row) => CALLS.has(row.kind))[index];
+    const call = this.rows.all.filter((row) => CALL_KINDS.has(row.kind))[index];
     if (call) {
       this.open(call.seq);
     }
@@ -312,7 +312,7 @@ export class RunView {
     };
     const article = eventView(page, options);
     const state = el("section", { class: "section", hidden: true }, el("h3", null, "State"));
-    append(article, [state, el("footer", { class: "event-foot" }, copyButton(() => location.href, "Copy link"))]);
+    append(article, [state, this.fork(page), el("footer", { class: "event-foot" }, copyButton(() => location.href, "Copy link"))]);
     fill(this.detail, article);
     this.detail.scrollTop = 0;
     if (path) {
@@ -320,6 +320,17 @@ export class RunView {
       this.provenance.show(seq, path, valueAt(page, path));
     }
     this.addState(seq, state, signal);
+  }
+
+  /** @param {EventPage} page */
+  fork(page) {
+    const row = readRow(page.row);
+    const { post } = this.source;
+    if (!post || !this.page.agent || !["tool_call", "llm_call"].includes(row.kind)) {
+      return null;
+    }
+    return forkForm({ post, run: this.address, agent: this.page.agent, row, page,
+      step: () => this.rows.forkStep(row) });
   }
 
   /** @param {number} seq @param {HTMLElement} box @param {AbortSignal} signal */

@@ -4,7 +4,7 @@ import { parseExactly } from "./exact_json.js";
 
 /** @returns {Source} */
 export function serverSource() {
-  return { get: fetchDocument, rows: fetchRows };
+  return { get: fetchDocument, rows: fetchRows, post: postRequest };
 }
 
 /** The path of a run's document. @param {string} address @param {string} rest */
@@ -21,12 +21,19 @@ async function fetchDocument(path, signal) {
   return parseExactly(await response.text());
 }
 
+/** @param {string} path @param {string} body */
+async function postRequest(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  return parseExactly(await (await request(path, undefined, { method: "POST", headers, body })).text());
+}
+
 /**
  * @param {string} path
  * @param {AbortSignal} [signal]
+ * @param {RequestInit} [options]
  */
-async function request(path, signal) {
-  const response = await fetch(`api/${path}`, { signal, cache: "no-store" });
+async function request(path, signal, options) {
+  const response = await fetch(`api/${path}`, { ...options, signal, cache: "no-store" });
   if (!response.ok) {
     throw new Error(errorText(await response.text()) || `the server answered ${response.status}`);
   }
