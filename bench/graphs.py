@@ -12,6 +12,8 @@ import workloads
 from clock import disk_bytes
 from measurements import Numbers
 
+_WARM_STEPS = 100
+
 
 class Costs:
     """CPU and wall seconds spent in a saver's two ways of writing."""
@@ -31,11 +33,18 @@ class Costs:
         return call
 
 
-def agent(saver: Any, close: Callable[[], None], work: Path, steps: int, kind: str) -> Numbers:
-    """Run the agent with this saver; `kind` is what its messages are: `dict`, or LangChain's `AIMessage`."""
+def agent(begin: Callable[[Path], tuple[Any, Callable[[], None]]], work: Path, steps: int, kind: str) -> Numbers:
+    """Run the agent on the saver that `begin` opens; `kind` is what its messages are: `dict`, or `AIMessage`."""
+    _run(begin, work / "warm", _WARM_STEPS, kind)  # imports and compiles what is needed first
+    return _run(begin, work / "graph", steps, kind)
+
+
+def _run(begin: Callable[[Path], tuple[Any, Callable[[], None]]], home: Path, steps: int, kind: str) -> Numbers:
     from langgraph.graph import END, START, StateGraph
     from langgraph.graph.message import add_messages
 
+    home.mkdir()
+    saver, close = begin(home)
     said = _messages(steps, kind)
     reducer = operator.add if kind == "dict" else add_messages
     fields = {"step": int, "messages": Annotated[list[Any], reducer]}
@@ -58,7 +67,7 @@ def agent(saver: Any, close: Callable[[], None], work: Path, steps: int, kind: s
         raise AssertionError("a checkpoint mid-run is not what it was")
     close()
     return {
-        "bytes": disk_bytes(work),
+        "bytes": disk_bytes(home),
         "step_us": costs.cpu_s / steps * 1e6,
         "step_wall_us": costs.wall_s / steps * 1e6,
     }

@@ -230,26 +230,33 @@ def threaded_calls(rk: ModuleType, work: Path, count: int) -> Numbers:
     return {"call_us": watch.cpu_s / _THREADED_CALLS * 1e6, "p99_us": p99_s * 1e6}
 
 
-def growing_state(rk: ModuleType, work: Path, size: int) -> Numbers:
-    """Append messages of 1 KB to a state of `size` bytes, step by step: CPU of a checkpoint, and of loading one."""
+def growing_state(rk: ModuleType, work: Path, size: int, *, is_bare: bool = False) -> Numbers:
+    """Append messages of 1 KB to a state of `size` bytes, step by step: CPU of a checkpoint, and of loading one.
+
+    The state is an object with a list of messages, or the list alone.
+    """
     count = size // workloads.MESSAGE_BYTES
     messages = workloads.messages(count + _APPENDS)
-    state: dict[str, Any] = {"messages": messages[:count]}
+    log = messages[:count]
+
+    def state_of(log: list[dict[str, Any]]) -> Any:
+        return log if is_bare else {"messages": log}
+
     writing, loading = Stopwatch(), Stopwatch()
     with rk.Store.open(_store(work), redact=False) as store:
         with rk.record("state", store=store) as run:
-            run.checkpoint(state)
+            run.checkpoint(state_of(log))
             for message in messages[count:]:
-                state["messages"].append(message)
+                log.append(message)
                 with writing:
-                    run.checkpoint(state)
+                    run.checkpoint(state_of(log))
         seqs = [event.seq for event in store.load("state").events]
     size_bytes = _store(work).stat().st_size
     with rk.Store.open(_store(work), read_only=True) as store:
         for step in range(1, _LOADS + 1):
             with loading:
                 found = store.state_at("state", seqs[step * _APPENDS // _LOADS])
-            if found != {"messages": messages[: count + step * _APPENDS // _LOADS]}:
+            if found != state_of(messages[: count + step * _APPENDS // _LOADS]):
                 raise AssertionError(f"the state after step {step} is not the one that was written")
     return {
         "write_us": writing.cpu_s / _APPENDS * 1e6,

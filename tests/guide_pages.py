@@ -161,12 +161,13 @@ def _steady(text: str) -> str:
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def load_screens() -> ModuleType:
-    """Load tools/screens, which has no suffix: what varies from run to run is listed there once."""
-    loader = SourceFileLoader("screens", str(ROOT / "tools" / "screens"))
+def load_tool(name: str) -> ModuleType:
+    """Load a script of `tools`, whose file has no suffix."""
+    loader = SourceFileLoader(name, str(ROOT / "tools" / name))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses look it up
     loader.exec_module(module)
     return module
 
@@ -227,4 +228,4 @@ def _environment(directory: Path, variables: dict[str, str]) -> dict[str, str]:
     return {**kept, "PATH": path, "PYTHONPATH": "", "TERM": "xterm", "COLUMNS": str(COLUMNS), **variables}
 
 
-_screens = load_screens()
+_screens = load_tool("screens")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from replaykit import private_directories
+from replaykit import private_files
 from replaykit.errors import StoreError
-from replaykit.private_directories import PREFIX, SHARED_MEMORY, has_memory, private_directory, remove_abandoned
+from replaykit.private_files import PREFIX, SHARED_MEMORY, has_memory, private_directory, remove_abandoned
 
 OWNER = """
 import signal, sys
-from replaykit.private_directories import private_directory
+from replaykit.private_files import private_directory
 with private_directory() as directory:
     (directory / "raw").write_text("as it is")
     print(directory, flush=True)
@@ -107,7 +107,7 @@ def test_a_place_on_a_disk_or_without_room_is_not_taken_for_memory(
 ) -> None:
     assert not has_memory("/proc")
     assert not has_memory(str(tmp_path / "nowhere"))
-    monkeypatch.setattr(private_directories, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(private_files, "MIN_FREE_BYTES", 1 << 62)
     assert not has_memory(SHARED_MEMORY)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -119,7 +119,7 @@ def test_a_place_on_a_disk_or_without_room_is_not_taken_for_memory(
 def test_a_temporary_directory_that_cannot_be_written_is_an_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_directories, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(private_files, "MIN_FREE_BYTES", 1 << 62)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
 
     with (

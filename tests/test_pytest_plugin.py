@@ -221,7 +221,7 @@ def test_a_divergence_is_shown_in_a_few_lines_that_can_be_pasted(project: Projec
     head = next(n for n, line in enumerate(lines) if line.startswith("___") and "golden trace shop" in line)
     tail = next(n for n, line in enumerate(lines) if "short test summary info" in line)
     assert lines[head + 1 : tail] == [
-        "golden trace shop differs at step_2 (call 2): arguments of buy",
+        "golden trace shop differs at step_2 (event 2): arguments of buy",
         "  recorded  buy(count=1, item='tea') → '1 tea'",
         "  now       buy(count=2, item='tea') → not recorded",
         "  changed   $.count: 1 → 2",
@@ -294,7 +294,7 @@ def test_an_agent_that_is_never_the_same_is_told_of_when_it_is_updated(project: 
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["replaykit: updated traces/shop.golden.json, and yet: run once more, golden trace shop differs at the end*"]
+        ["replaykit: updated traces/shop.golden.json, but when run again, golden trace shop differs at the end*"]
     )
 
 
@@ -553,7 +553,7 @@ def test_damaged_and_newer_files_are_errors_with_their_line(project: Project) ->
     assert "golden: unknown key 'assert'; did you mean 'asserts'?" in text
     assert "bad/case.yaml:7: " in text
     assert "newer/case.yaml" in text
-    assert "replaykit: cases/other/case.yaml is no case, for it has no key `replaykit`" in text
+    assert "replaykit: cases/other/case.yaml is not a case: it has no key `replaykit`" in text
     assert "Traceback" not in text
 
 

@@ -45,6 +45,7 @@ def typed(command: str, directory: Path) -> str:
     return re.sub(r" in \d+\.\d+s", " in 0.05s", done.stdout)
 
 
+@pytest.mark.exhaustive
 def test_every_command_of_the_page_prints_what_the_page_shows(example: Path) -> None:
     blocks = re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     commands = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
@@ -64,6 +65,7 @@ def test_the_test_of_the_page_is_the_one_of_the_example_and_passes(example: Path
     assert re.sub(r": Path\) -> None", ")", by_hand).endswith(code.partition("import replaykit as rk")[2])
 
 
+@pytest.mark.exhaustive
 def test_the_examples_own_golden_trace_is_as_its_first_lines_say(example: Path) -> None:
     commands = re.findall(r"^(?:python|replaykit|pytest).*$", (example / "refunds.py").read_text(), re.MULTILINE)
     kept = read_golden(example / "golden_traces" / "broken-on-arrival.golden.json")

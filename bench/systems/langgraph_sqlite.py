@@ -6,6 +6,7 @@ Only `put` is timed. A graph also calls `put_writes` once a step, which would ma
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +26,29 @@ def checkpoints(work: Path, steps: int, durability: str = "process", text: str =
     from langgraph.checkpoint.base import empty_checkpoint
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    connection = _connect(work, durability)
-    saver = SqliteSaver(connection)
-    saver.setup()
-    thread = {"configurable": {"thread_id": "bench", "checkpoint_ns": ""}}
-    version: str | None = None
+    def begin(home: Path) -> Checkpoints:
+        connection = _connect(home, durability)
+        saver = SqliteSaver(connection)
+        saver.setup()
+        thread = {"configurable": {"thread_id": "bench", "checkpoint_ns": ""}}
+        version: str | None = None
 
-    def write(state: dict[str, Any]) -> dict[str, Any]:
-        nonlocal thread, version
-        version = saver.get_next_version(version, None)
-        versions = dict.fromkeys(state, version)
-        checkpoint = {**empty_checkpoint(), "channel_values": state, "channel_versions": versions}
-        metadata = {"source": "loop", "step": state["step"], "parents": {}}
-        thread = saver.put(thread, checkpoint, metadata, versions)
-        return thread
+        def write(state: dict[str, Any]) -> dict[str, Any]:
+            nonlocal thread, version
+            version = saver.get_next_version(version, None)
+            versions = dict.fromkeys(state, version)
+            checkpoint = {**empty_checkpoint(), "channel_values": state, "channel_versions": versions}
+            metadata = {"source": "loop", "step": state["step"], "parents": {}}
+            thread = saver.put(thread, checkpoint, metadata, versions)
+            return thread
 
-    def reopen() -> Any:
-        again = SqliteSaver(_connect(work, durability))
-        return lambda address: again.get_tuple(address).checkpoint["channel_values"]
+        def reopen() -> Any:
+            again = SqliteSaver(_connect(home, durability))
+            return lambda address: again.get_tuple(address).checkpoint["channel_values"]
 
-    system = Checkpoints(write=write, close=connection.close, reopen=reopen)
-    return measurements.checkpoints(system, work, steps, text)
+        return Checkpoints(write=write, close=connection.close, reopen=reopen)
+
+    return measurements.checkpoints(begin, work, steps, text)
 
 
 def _connect(work: Path, durability: str) -> sqlite3.Connection:
@@ -90,10 +93,13 @@ def graph_agent(work: Path, steps: int, kind: str, durability: str = "process") 
     import graphs
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    connection = _connect(work, durability)
-    saver = SqliteSaver(connection)
-    saver.setup()
-    return graphs.agent(saver, connection.close, work, steps, kind)
+    def begin(home: Path) -> tuple[SqliteSaver, Callable[[], None]]:
+        connection = _connect(home, durability)
+        saver = SqliteSaver(connection)
+        saver.setup()
+        return saver, connection.close
+
+    return graphs.agent(begin, work, steps, kind)
 
 
 def import_time(work: Path) -> Numbers:

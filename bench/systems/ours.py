@@ -122,20 +122,24 @@ def growing_calls(work: Path, count: int) -> Numbers:
 def checkpoints(work: Path, steps: int, durability: str = "process", text: str = "prose") -> Numbers:
     """The whole state handed over after each step."""
     rk = _replaykit()
-    stack = ExitStack()
-    store = stack.enter_context(rk.Store.open(work / "store.db", durability=durability))
-    run = stack.enter_context(rk.record("bench", store=store))
 
-    def write(state: dict[str, Any]) -> int:
-        run.checkpoint(state)
-        return int(state["step"])
+    def begin(home: Path) -> Checkpoints:
+        stack = ExitStack()
+        store = stack.enter_context(rk.Store.open(home / "store.db", durability=durability))
+        run = stack.enter_context(rk.record("bench", store=store))
 
-    def reopen() -> Callable[[int], dict[str, Any]]:
-        again = rk.Store.open(work / "store.db", read_only=True)
-        seqs = [event.seq for event in again.load(run.id).events]
-        return lambda step: again.state_at(run.id, seqs[step])
+        def write(state: dict[str, Any]) -> int:
+            run.checkpoint(state)
+            return int(state["step"])
 
-    return measurements.checkpoints(Checkpoints(write, stack.close, reopen), work, steps, text)
+        def reopen() -> Callable[[int], dict[str, Any]]:
+            again = rk.Store.open(home / "store.db", read_only=True)
+            seqs = [event.seq for event in again.load(run.id).events]
+            return lambda step: again.state_at(run.id, seqs[step])
+
+        return Checkpoints(write, stack.close, reopen)
+
+    return measurements.checkpoints(begin, work, steps, text)
 
 
 def cases(work: Path, count: int) -> Numbers:
@@ -196,8 +200,8 @@ def threaded_calls(work: Path, count: int) -> Numbers:
     return growing.threaded_calls(_replaykit(), work, count)
 
 
-def growing_state(work: Path, size: int) -> Numbers:
-    return growing.growing_state(_replaykit(), work, size)
+def growing_state(work: Path, size: int, is_bare: bool = False) -> Numbers:
+    return growing.growing_state(_replaykit(), work, size, is_bare=is_bare)
 
 
 def ci(work: Path, count: int, reuse: bool = False) -> Numbers:
@@ -253,9 +257,12 @@ def graph_agent(work: Path, steps: int, kind: str, durability: str = "process") 
 
     from replaykit.integrations.langgraph import ReplayKitSaver
 
-    saver = ReplayKitSaver(work / "store.db", durability=durability)
-    saver.setup()
-    return graphs.agent(saver, saver.close, work, steps, kind)
+    def begin(home: Path) -> tuple[ReplayKitSaver, Callable[[], None]]:
+        saver = ReplayKitSaver(home / "store.db", durability=durability)
+        saver.setup()
+        return saver, saver.close
+
+    return graphs.agent(begin, work, steps, kind)
 
 
 def import_time(work: Path) -> Numbers:

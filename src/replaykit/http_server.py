@@ -50,7 +50,7 @@ class AllowedHosts:
     server. It cannot do so with a name of this machine or an IP address.
     """
 
-    def __init__(self, names: Collection[str] = ()) -> None:
+    def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(name.lower().rstrip(".") for name in names)
 
     def refusal(self, host: str | None, origin: str | None) -> str:

@@ -179,7 +179,7 @@ class GoldenItem(_ReplayItem):
             raise _failure(f"not updated: {error}", *lines) from None
         summary = f"updated {self.typed(self.path)}"
         if not again.passed:
-            summary += f", and yet: run once more, {again.text.splitlines()[0]}"
+            summary += f", but when run again, {again.text.splitlines()[0]}"
         self.user_properties.append(("replaykit", summary))  # travels with the report, from a worker as well
 
     def _next(self, result: GoldenResult) -> Iterator[str]:

@@ -151,7 +151,7 @@ class _Files:
         found = [*self._passed_by.values()]
         for file in [file for file, kind in self._passed_by.items() if kind == OTHER][:3]:
             place = os.path.relpath(file, self._config.rootpath)
-            terminalreporter.write_line(f"replaykit: {place} is no case, for it has no key `replaykit`")
+            terminalreporter.write_line(f"replaykit: {place} is not a case: it has no key `replaykit`")
         counts = [(kind, found.count(kind)) for kind in (GOLDEN, CASE)]
         files = " and ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts if count)
         if files:

@@ -27,7 +27,7 @@ MAX_VALUE_BYTES = 512 * 1024 * 1024
 _DIGEST_CHARS = 32
 _NAME = re.compile(rf"{VALUES}/[0-9a-f]{{{_DIGEST_CHARS}}}\.json")
 _CONTAINERS = (ord("{"), ord("["))
-_ALTERED = "its content is not what it is named after"
+_ALTERED = "its content does not match its name"
 _RESTORE = "Restore it, or write the value into the call itself instead of the name of this file."
 
 

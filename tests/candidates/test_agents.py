@@ -76,7 +76,7 @@ def test_an_agent_in_python_is_anything_that_can_be_asked(agent: Write, code: st
 @sampled(
     ("code", "told"),
     [
-        ("answer = 7", "is a int, not something to call: it has no method `invoke` either"),
+        ("answer = 7", "is of type int, which is not callable and has no method `invoke`"),
         ("class answer:\n    def invoke(self, question): ...", "is a class"),
         ("import nowhere_at_all", "No module named 'nowhere_at_all'"),
         ("raise SystemExit(4)", "cannot be loaded: SystemExit: 4"),
@@ -177,7 +177,7 @@ later = Later()
 """
 
 
-@sampled("name", ["outputs", "texts", "messages", "message", "plain", "later"], count=2, start=1)
+@sampled("name", ["outputs", "texts", "messages", "message", "plain", "later"], count=1, start=1)
 def test_a_langchain_runnable_is_invoked_with_its_input_and_says_its_output(agent: Write, name: str) -> None:
     agent(CHAIN)
 

@@ -127,21 +127,21 @@ def plain(item: str) -> str:
 DIVERGING: list[tuple[Agent, str, str, str, str]] = [
     (
         other_argument,
-        "differs at step_2 (call 1): arguments of buy",
+        "differs at step_2 (event 1): arguments of buy",
         "  now       buy(count=2, item='tea') → not recorded",
         "  changed   $.count: 1 → 2",
         "calls outcome",
     ),
     (
         one_call_more,
-        "differs at step_2 (call 1): missing call of buy, look instead",
+        "differs at step_2 (event 1): missing call of buy, look instead",
         "  recorded  buy(count=1, item='tea') → '1 tea'",
         "  now       look(item='tea') → not recorded",
         "calls outcome",
     ),
     (
         one_call_less,
-        "differs at step_1 (call 0): missing call of look",
+        "differs at step_1 (event 0): missing call of look",
         "  recorded  look(item='tea') → ",
         "  now       ",
         "calls",

@@ -28,7 +28,7 @@ VALUE = st.recursive(
 )
 PATHS = st.lists(
     st.sampled_from(
-        ["$.id", "$..id", "$.log[*].id", "$.log[0]", "$.log[1].id", "$.*", "$.log", "$", "$..a[0]", "$.a.b", "$['b']"]
+        ["$.id", "$..id", "$.log[*].id", "$.log[0]", "$.log[1].id", "$.*", "$.log", "$", "$..a[0]", "$.a.b", "$[*].id"]
     ),
     max_size=3,
 )
@@ -36,14 +36,14 @@ PATHS = st.lists(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Json]:
-    """States as agents have them: a log that grows, and members that come, change and go."""
+    """States as agents have them: a log that grows, in an object or alone, and members that come, change and go."""
     log: list[Json] = []
     states: list[Json] = []
     for _ in range(draw(st.integers(1, 6))):
         log = [*log, *draw(st.lists(VALUE, max_size=2))]
         state: Json = {"log": log} if draw(st.booleans()) else {}
         state |= draw(st.dictionaries(st.sampled_from(["id", "a", "b", "text"]), VALUE, max_size=3))
-        states.append(state if draw(st.integers(0, 9)) else draw(VALUE))
+        states.append(draw(st.sampled_from([state, state, log]) | VALUE))
     return states
 
 
@@ -96,6 +96,8 @@ LONG = "y" * 400
         ([{"log": [1]}, {"log": [1, 2]}, {"log": [1, 2, 3], "n": 1}], "$.log[*]"),
         ([{"a": {"id": 1, "text": LONG}}, {"a": {"id": 2, "text": LONG}}, {"a": {"text": LONG}}], "$..id"),
         ([{"a": 1, "b": 2}, {"b": 2}, {"b": 3}], "$.a"),
+        ([[{"id": 1}], [{"id": 1}, {"id": 2}]], "$[*].id"),
+        ([LONG + "a", LONG + "b"], "$.a"),
     ],
 )
 def test_a_change_that_only_the_whole_state_can_tell_is_told(states: list[Json], path: str) -> None:

@@ -12,7 +12,7 @@ from tests.matrix import sampled
 import replaykit as rk
 
 
-@sampled("agent", AGENTS, count=9)
+@sampled("agent", AGENTS, count=5)
 def test_a_fix_is_fixed_and_the_failure_is_reproduced(
     agent: Callable[[bool], str], store: rk.Store, tmp_path: Path
 ) -> None:

@@ -63,7 +63,7 @@ def test_a_fix_that_another_draw_takes_back_is_none(store: rk.Store) -> None:
     result = rk.replay("case", agent)
 
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "it rests on chance: the recorded agent drew from `secrets`" in result.reason
+    assert "it depends on chance: the recorded agent drew from `secrets`" in result.reason
     assert "fixed with some draws and reproduced with others" in result.reason
 
 
@@ -299,7 +299,7 @@ def test_in_one_process_hashes_stay_as_they_are_and_a_fix_is_in_doubt(sharded: A
     result = rk.replay("case", sharded.fixed)
 
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "it may rest on chance: the recorded agent used `hash`" in result.reason
+    assert "it may depend on chance: the recorded agent used `hash`" in result.reason
     assert "--agent MODULE:FUNCTION" in result.reason
 
 

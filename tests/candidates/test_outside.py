@@ -84,7 +84,7 @@ def names_of_calls(run: TraceRun | None) -> list[str]:
     return sorted(call.name for call in run.calls)
 
 
-@sampled("agent", [agent.__name__ for agent in strays.AGENTS], count=3)
+@sampled("agent", [agent.__name__ for agent in strays.AGENTS], count=1)
 def test_the_unchanged_agent_fails_again_and_nothing_is_really_done(
     agent: str, recordings: Path, effects: Path
 ) -> None:

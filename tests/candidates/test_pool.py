@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.candidates.test_agents import case_of, output
+from tests.matrix import sampled
 
 import replaykit as rk
 from replaykit.cases.case import ReplayCase
@@ -72,7 +73,7 @@ def replayed(pool: rk.Pool, *questions: str, **settings: Any) -> list[rk.ReplayR
     return list(pool.replay(cases, **settings))
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@sampled("workers", [1, 3], count=1, start=1)
 def test_results_come_in_the_order_of_the_cases(module: Path, workers: int) -> None:
     with rk.Pool("pool_agent:answer", workers=workers) as pool:
         results = replayed(pool, *"abcdefgh")
@@ -107,7 +108,7 @@ def test_a_worker_that_is_reused_makes_one_replay_after_the_other(module: Path) 
 
 
 @LINUX
-@pytest.mark.parametrize("reuse", [False, True])
+@sampled("reuse", [False, True], count=1)
 def test_a_worker_that_dies_costs_its_case_the_verdict_and_no_other(module: Path, reuse: bool) -> None:
     with rk.Pool("pool_agent:answer", workers=2, reuse=reuse) as pool:
         results = replayed(pool, "a", "die", "b", "die", "c", "d")
@@ -124,7 +125,7 @@ def test_a_worker_that_dies_costs_its_case_the_verdict_and_no_other(module: Path
 
 
 @LINUX
-@pytest.mark.parametrize("reuse", [False, True])
+@sampled("reuse", [False, True], count=1, start=1)
 def test_a_replay_that_hangs_ends_at_its_time_limit_and_the_next_one_runs(module: Path, reuse: bool) -> None:
     hanging = case_of("hang", name="hang", timeout_s=1)
     with rk.Pool("pool_agent:answer", workers=1, reuse=reuse) as pool:

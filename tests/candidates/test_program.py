@@ -146,6 +146,7 @@ def test_nothing_of_the_stage_is_left_in_the_evidence(make_case: MakeCase, runne
     assert log["run"]["id"] == "replay-billing"
 
 
+@pytest.mark.exhaustive
 def test_many_programs_run_side_by_side_each_in_its_own_world(make_case: MakeCase, runner: Runner, frozen: Any) -> None:
     from replaykit.candidates.pool import replay_many
     from replaykit.cases.case import load_case

@@ -358,7 +358,7 @@ def test_what_a_wrapper_adds_is_not_asked_of_the_input(make_case: MakeCase, agen
     [
         ("", "no_such_module:run", "No module named 'no_such_module'"),
         ("", "agent:run", "has no attribute 'run'"),
-        ("run = 42", "agent:run", "is a int, not something to call"),
+        ("run = 42", "agent:run", "is of type int, which is not callable"),
         ("raise ImportError('no key')", "agent:run", "ImportError: no key"),
         ("1 / 0", "agent:run", "ZeroDivisionError"),
         ("sys.exit('wrong machine')", "agent:run", "SystemExit: wrong machine"),

@@ -194,7 +194,7 @@ def test_a_changed_value_is_told_with_its_file(large: Path, tmp_path: Path) -> N
     error = refused(tmp_path)
 
     assert (error.file, error.line) == (str(large), None)
-    assert "its content is not what it is named after" in str(error)
+    assert "its content does not match its name" in str(error)
 
 
 def test_a_value_with_the_line_ends_of_windows_is_the_same(tmp_path: Path) -> None:

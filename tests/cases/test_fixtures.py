@@ -157,6 +157,7 @@ def test_a_list_that_only_looks_like_one_of_ours_keeps_its_texts(tmp_path):
     assert read_fixtures(tmp_path)[0].arguments == arguments
 
 
+@pytest.mark.exhaustive
 def test_a_response_of_sixty_megabytes_is_read_back(tmp_path):
     body = b"\0" * 60_000_000
     wire = WireInfo(method="GET", url="https://files.example/big", status=200)

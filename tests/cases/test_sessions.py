@@ -317,5 +317,5 @@ def test_a_directory_without_any_is_nothing_selected() -> None:
     Path("d").mkdir()
     Path("d/x.yaml").write_text("some: thing\n")
 
-    with pytest.raises(NothingSelected, match="d holds no case and no session"):
+    with pytest.raises(NothingSelected, match="d' contains no case and no session"):
         find_files([Path("d")])

@@ -133,7 +133,7 @@ FAILS: list[tuple[str, Any, str, str, int, bool]] = [
     ),
     ("llm.calls", {"min": 2}, "at least 2 model calls", "1 calls", 0, False),
     ("llm.context_overflow", True, "a request beyond the context window", "no such error", 7, False),
-    ("llm.malformed_call", True, "a tool call that is no JSON", "no such tool call", 7, False),
+    ("llm.malformed_call", True, "a tool call that is not JSON", "no such tool call", 7, False),
     ("llm.same_answer", 2, "the model gave the same answer at least 2 times", "never", 7, False),
     ("llm.same_request", 2, "the same request was sent to the model at least 2 times", "never", 7, False),
     ("llm.truncated", False, "no answer that is cut off", "finish reason 'length'", 0, True),

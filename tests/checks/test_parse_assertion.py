@@ -154,3 +154,10 @@ def test_any_value_gives_an_assertion_or_a_bad_assertion(kind, value):
     except BadAssertion:
         return
     assert isinstance(assertion, Assertion)
+
+
+def test_an_unknown_kind_says_where_all_of_them_are_listed() -> None:
+    with pytest.raises(BadAssertion) as caught:
+        parse_assertion("status_iz", "success")
+
+    assert caught.value.hint == "List all of them: replaykit help assertions"

@@ -75,7 +75,7 @@ def found(run: TraceRun) -> list[dict[str, Any]]:
         ({"day": 3}, "argument 'day' is 3, not of type string"),
         ({"day": "Monday", "seats": True}, "argument 'seats' is true, not of type integer"),
         ({"day": "Monday", "cabin": "last"}, "argument 'cabin' is 'last', not one of [\"economy\",\"first\"]"),
-        ("Monday", "arguments that are no object: 'Monday'"),
+        ("Monday", "arguments that are not an object: 'Monday'"),
     ],
 )
 def test_arguments_are_compared_with_the_definition_of_the_tool(arguments, flaw):

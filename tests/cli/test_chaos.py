@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.matrix import sampled
 
 from replaykit.handlers.chaos.mutations import KINDS
 from replaykit.handlers.chaos.profiles import PROFILES
@@ -106,7 +107,7 @@ def test_the_contracts_of_the_project_are_asked_where_none_is_named(project: Pat
     assert "invariant 'tells'" in ran.json["runs"][0]["reason"]
 
 
-@pytest.mark.parametrize(("asked", "code"), [("why?", 1), ("42?", 0)])
+@sampled(("asked", "code"), [("why?", 1), ("42?", 0)], count=1)
 def test_ci_and_chaos_run_agree(project: Path, replaykit: Command, asked: str, code: int) -> None:
     faults = [{"tool": "look", "mode": "slow", "delay_ms": 1}]
     project.write_text(json.dumps({**PROJECT, "inputs": [asked], "chaos": {"tool_faults": faults}}))

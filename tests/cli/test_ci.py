@@ -97,7 +97,7 @@ def test_one_that_is_stopped_says_that_there_is_no_report_and_leaves_nobody_behi
     out, err = ci.communicate(timeout=60)
 
     assert (ci.returncode, out) == (code, "")
-    assert "no verdict, no report\nreports/ci.md is from before\n" in err
+    assert "no verdict, no report\nreports/ci.md is from an earlier run\n" in err
     assert [file.name for file in Path("reports").iterdir()] == ["ci.md"]
     assert all(has_ended(pid) for pid in agents)
 
@@ -204,7 +204,7 @@ def test_init_and_a_session_are_enough(replaykit: Callable[..., Ran]) -> None:
     ran = replaykit("ci")
 
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "passed: score 100; 1 passed")
-    assert "note: cases holds no case and no session\n" in ran.err
+    assert "note: 'cases' contains no case and no session\n" in ran.err
 
 
 def test_a_green_without_a_red_is_named_and_fails_where_a_proof_is_required(replaykit: Callable[..., Ran]) -> None:

@@ -93,7 +93,12 @@ def test_another_tools_word_for_a_verb_is_answered_with_ours(replaykit: Command,
 
 def test_no_synonym_hides_a_verb() -> None:
     assert not SYNONYMS.keys() & {*VERBS, *(words[0] for words in MOVED)}
-    assert set(SYNONYMS.values()) <= set(VERBS)
+
+
+@pytest.mark.parametrize(("word", "command"), SYNONYMS.items())
+def test_a_word_of_another_tool_leads_to_a_command(replaykit: Command, word: str, command: str) -> None:
+    assert f"did you mean {command!r}?" in replaykit(word).err
+    assert replaykit(*command.split(), "--help").code == 0
 
 
 def test_a_verb_like_no_other_is_answered_with_all(replaykit: Command) -> None:

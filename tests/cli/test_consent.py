@@ -359,7 +359,7 @@ class TestConnections:
         (("--allow-connect", "db.internal"), "'db.internal' is not an address"),
         (("--allow-connect", "db.internal:0"), "'db.internal:0' is not an address"),
         (("--allow-connect", "*:443"), "'*:443' names no host"),
-        (("--allow-write", "agent.py"), "'agent.py' is no directory that can be written"),
+        (("--allow-write", "agent.py"), "'agent.py' is not a writable directory"),
         (("--allow-write", ""), "the directory that may be written is empty"),
         (("--live", " "), "the name of what may be called for real is empty"),
     ],

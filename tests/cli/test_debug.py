@@ -246,6 +246,7 @@ def test_keys_lead_from_step_to_step_and_the_terminal_is_left_as_it_was(desk: ob
     assert terminal.is_as_it_was
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_is_not_there_is_said_with_the_nearest_and_one_stays(desk: object, debug: Start) -> None:
     terminal = debug("answer", "--step", "try_2")
 
@@ -257,6 +258,7 @@ def test_a_step_that_is_not_there_is_said_with_the_nearest_and_one_stays(desk: o
     assert "has no step" not in terminal.press("\x1b", "step 2 of 3")
 
 
+@pytest.mark.exhaustive
 def test_pages_show_the_state_its_change_and_the_step_in_full(desk: object, debug: Start) -> None:
     terminal = debug("answer", "--step", "2")
 
@@ -271,6 +273,7 @@ def test_pages_show_the_state_its_change_and_the_step_in_full(desk: object, debu
     assert "step 3 of 3" in terminal.press("q", "step 3 of 3")
 
 
+@pytest.mark.exhaustive
 def test_long_output_is_shown_a_screen_at_a_time(desk: object, debug: Start) -> None:
     terminal = debug("answer")
 
@@ -284,6 +287,7 @@ def test_long_output_is_shown_a_screen_at_a_time(desk: object, debug: Start) -> 
     assert '"query": "why? 1"' in terminal.press('/"QUERY\r', '"query"').split("\n")[2]
 
 
+@pytest.mark.exhaustive
 def test_a_text_is_found_forward_and_again(desk: object, debug: Start) -> None:
     terminal = debug("answer")
 

@@ -125,7 +125,7 @@ def test_installed_libraries_are_shown_with_their_versions(replaykit: Call) -> N
         "group": "libraries",
         "name": "httpx",
         "state": "ok",
-        "detail": f"{httpx.__version__}: reached",
+        "detail": f"{httpx.__version__}: recorded",
         "advice": [],
     }
     assert "replaykit.integrations.langgraph" in item(ran, "langgraph")["detail"]

@@ -122,7 +122,7 @@ USAGE = {
     "no case": (["replay", "--runner-cmd", "true"], "nothing to replay"),
     "no candidate": (["replay", "cases"], "no candidate to run"),
     "two candidates": (["replay", "cases", "--runner-cmd", "true", "--agent", "a:b"], "exactly one candidate"),
-    "a case that is not there": (["replay", "none", "--runner-cmd", "true"], "none does not exist"),
+    "a case that is not there": (["replay", "none", "--runner-cmd", "true"], "'none' does not exist"),
     "a wrong agent": (["replay", "cases", "--agent", "my_agent"], "does not name an agent"),
     "a wrong endpoint": (["replay", "cases", "--endpoint", "localhost"], "not an address"),
     "a command that cannot be read": (["replay", "cases", "--runner-cmd", "a 'b"], "cannot be read"),
@@ -130,6 +130,8 @@ USAGE = {
     "an unknown verdict": (["replay", "cases", "--runner-cmd", "true", "--expect", "fine"], "unknown value 'fine'"),
     "no time": (["replay", "cases", "--runner-cmd", "true", "--timeout", "0"], "--timeout"),
     "no jobs": (["replay", "cases", "--runner-cmd", "true", "-j", "0"], "--jobs"),
+    "an unknown shell": (["help", "completion", "tcsh"], "error: unknown value 'tcsh'; valid: bash, fish, zsh Usage:"),
+    "a missing argument": (["show"], "error: missing argument 'RUN' Usage:"),
     "an unknown status": (["runs", "--status", "eror"], "unknown value 'eror'"),
     "a trace that is not there": (["scaffold", "none.json"], "no such file"),
     "a trace of no known format": (["scaffold", "odd.json"], "not a trace of a known format"),
@@ -248,7 +250,7 @@ def test_5_when_nothing_is_selected(replaykit: Command, verb: list[str]) -> None
     ran = replaykit(*verb, "empty")
 
     assert ran.code == ExitCode.NOTHING == 5
-    assert "empty holds no case" in ran.err
+    assert "'empty' contains no case" in ran.err
     assert "replaykit scaffold TRACE --out empty/NAME" in ran.err
 
 

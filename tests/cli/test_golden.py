@@ -107,7 +107,7 @@ def test_a_file_that_is_there_is_replaced_only_with_force(replaykit: Verb) -> No
 def test_with_an_agent_it_is_written_only_if_the_agent_does_the_same(replaykit: Verb, agents: str) -> None:
     wrong = replaykit("golden", "checkout", "--agent", f"{agents}:other")
     assert wrong.code == 1
-    assert wrong.out.splitlines()[0] == "golden trace checkout differs at step_1 (call 0): arguments of lookup"
+    assert wrong.out.splitlines()[0] == "golden trace checkout differs at step_1 (event 0): arguments of lookup"
     assert "changed   $.user: 'u1' → 'u2'" in wrong.out
     assert wrong.out.endswith("Nothing was written.\n")
     assert not OUT.exists()
@@ -151,7 +151,7 @@ REFUSED = {
     "an agent that cannot be called": (
         ["checkout", "--agent", "{agents}:tools"],
         2,
-        "is a dict, not something to call",
+        "is of type dict, which is not callable",
     ),
     "a directory that is a file": (["checkout", "--out", "taken"], 2, "is a file"),
     "a run that runs": (["running"], 2, "has not ended"),

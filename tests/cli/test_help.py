@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from tests.cli.test_flags import COMMANDS as CONTEXTS
 
 from replaykit.cli import VERBS
 from replaykit.cli.help import TOPICS
@@ -18,6 +20,7 @@ from replaykit.cli.store import COMMANDS
 from replaykit.documents.document import load_document
 
 Command = Callable[..., Any]
+GROUPS = sorted({path.rpartition(" ")[0] for path in CONTEXTS} - {"replaykit"})
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SUMMARIES = {
     **VERBS,
@@ -31,6 +34,19 @@ def test_a_summary_is_the_first_line_of_the_commands_help(module: str) -> None:
     command = import_module(f"replaykit.cli.{module}").command
 
     assert command.help.splitlines()[0] == SUMMARIES[module]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+def test_the_help_of_every_command_fits_the_terminal(
+    replaykit: Command, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    for words in (path.split()[1:] for path in ("replaykit", *GROUPS, *CONTEXTS)):
+        lines = replaykit(*words, "--help").out.splitlines()
+
+        assert [line for line in lines if len(line) > width and " " in line.strip()] == []
+        assert [line for line in lines if re.search(r"[a-z,]\.\.\.$", line)] == [], "a summary is cut off"
 
 
 @pytest.mark.parametrize(("words", "now"), MOVED.items())

@@ -229,7 +229,7 @@ def test_the_help_of_every_command_has_an_example_that_runs_or_a_reason(path: st
     assert examples(path)
 
 
-@sampled("line", RUNNABLE, count=8)
+@sampled("line", RUNNABLE, count=4)
 def test_an_example_runs_as_it_is_written(project: Path, line: str) -> None:
     if line in BEFORE:
         run_line(BEFORE[line], project)

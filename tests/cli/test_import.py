@@ -79,7 +79,7 @@ def test_what_is_no_trace_in_a_directory_is_passed_over_with_one_remark(bring: C
 
     assert (code, ids()) == (0, ["a"])
     assert (
-        err == "note: traces: passed over 4 files that are no traces: LICENSE, README.md, deep/empty, deep/logo.png\n"
+        err == "note: traces: passed over 4 files that are not traces: LICENSE, README.md, deep/empty, deep/logo.png\n"
     )
 
 
@@ -89,7 +89,7 @@ def test_nothing_but_such_files_is_nothing_at_all(bring: Callable[..., Any]) -> 
     code, _, err = bring("traces")
 
     assert code == 5
-    assert "passed over 1 file that is no trace: README.md" in err
+    assert "passed over 1 file that is not a trace: README.md" in err
 
 
 STRANGE = {
@@ -254,6 +254,6 @@ def test_every_file_of_a_corpus_and_the_licence_beside_it(bring: Callable[..., A
     code, out, err = bring(DATA / "corpora" / "tau-bench", "--dry-run")
 
     assert code == 0
-    assert "passed over 1 file that is no trace: LICENSE" in err
+    assert "passed over 1 file that is not a trace: LICENSE" in err
     assert "failed" not in out.splitlines()[-1]
     assert not Path(".replaykit").exists()

@@ -69,7 +69,7 @@ def test_on_a_terminal_any_kind_of_agent_is_asked_for_until_it_fits(kind: str, w
 
     assert code == 0
     assert "did you mean 'python'?" in shown
-    assert f"{wrong!r} does not name one." in shown
+    assert f"{wrong!r} does not name one" in shown
     assert agent() == (kind, name)
 
 

@@ -259,7 +259,7 @@ def test_a_recording_inside_of_a_recording_is_a_part_of_it(
 
     run = the_run()
     assert (ran.code, ran.out, run.name) == (5, "HELLO\n", "outer")
-    assert f"run {run.id} is recorded already; the command takes part in it" in ran.err
+    assert f"run {run.id} is recorded already; the command joins it" in ran.err
     assert [call.name for call in run.llm_calls] == ["small"]
 
 

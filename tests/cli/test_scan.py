@@ -192,7 +192,7 @@ def test_files_that_are_too_large_are_named() -> None:
     found = said("redact", "scan", ".", "--max-mb", "1")
 
     assert found.code == 0
-    assert "note: not looked at: large.txt: 1,200,026 bytes; at most 1,048,576 are looked at" in found.err
+    assert "note: not scanned: large.txt: 1,200,026 bytes; at most 1,048,576 are looked at" in found.err
     assert said("redact", "scan", ".").code == 1
 
 
@@ -204,13 +204,13 @@ def test_a_store_is_not_looked_at_and_the_note_says_how_to_look_at_its_runs() ->
         found = said("redact", "scan", path)
 
         assert found.code == 0
-        assert "note: not looked at: .replaykit/store.db: binary; to look at a run: replaykit" in found.err
+        assert "note: not scanned: .replaykit/store.db: binary; to look at a run: replaykit" in found.err
 
 
 def test_a_binary_file_is_named_where_it_was_asked_for() -> None:
     Path("a.png").write_bytes(b"\x89PNG\0")
 
-    assert "note: not looked at: a.png: binary" in said("redact", "scan", "a.png").err
+    assert "note: not scanned: a.png: binary" in said("redact", "scan", "a.png").err
     assert said("redact", "scan", ".").err == ""
 
 
@@ -292,7 +292,7 @@ def test_files_are_redacted_in_place_and_keep_their_rights() -> None:
     assert EMAIL.encode() in Path("c.bin").read_bytes()
     assert EMAIL.encode() in Path("d.txt").read_bytes()
     for note in ("c.bin: binary", "d.txt: no UTF-8 text", "e.txt: a link"):
-        assert f"note: left alone: {note}" in done.err
+        assert f"note: skipped: {note}" in done.err
     assert said("redact", "a.sh", "b.json").out == "nothing to replace\n"
 
 

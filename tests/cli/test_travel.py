@@ -177,7 +177,7 @@ def test_an_attempt_at_something_else_is_refused_and_nothing_is_begun(
             attempt,
         ]
         assert run(resume) == code
-    assert "goes on from no step of" in capsys.readouterr().err
+    assert "does not continue from a step of" in capsys.readouterr().err
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
         assert len(store.headers()) == before
 
@@ -228,7 +228,7 @@ def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *c
             "careless",
             ("--result", '{"docs": ["x"]}'),
             [
-                "differs at step_1 (call 0): tool result of search",
+                "differs at step_1 (event 0): tool result of search",
                 "  careless         search(query='why?') → {'docs': []}",
                 "  careless@step_1  search(query='why?') → {'docs': ['x']}",
                 "  added     $.result.docs[0]: 'x'",
@@ -238,7 +238,7 @@ def changed(recorded: object, capsys: pytest.CaptureFixture[str], agent: str, *c
             "careless",
             ("--args", '{"query": "how?"}'),
             [
-                "differs at step_1 (call 0): arguments of search",
+                "differs at step_1 (event 0): arguments of search",
                 "  careless         search(query='why?') → {'docs': []}",
                 "  careless@step_1  search(query='how?') → {'docs': []}",
                 "  changed   $.query: 'why?' → 'how?'",

@@ -63,7 +63,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(replaykit: Command, ol
 def test_upgrading_twice_changes_nothing_more(replaykit: Command, old: Path) -> None:
     replaykit("lint", "--upgrade", old)
 
-    assert replaykit("lint", "--upgrade", old).out == "1 case: 0 changed, 1 as they were\n"
+    assert replaykit("lint", "--upgrade", old).out == "1 case: 0 upgraded, 1 already current\n"
 
 
 def test_a_proof_outlives_the_upgrade(replaykit: Command, old: Path) -> None:

@@ -172,7 +172,7 @@ def test_other_bytes_than_announced_are_refused(tmp_path: Path) -> None:
     bundle = pack(project(tmp_path / "project"))
     other = written(("agent.py", b"import os"))
 
-    with pytest.raises(InvalidFile, match="its hash is not the one"):
+    with pytest.raises(InvalidFile, match="its hash does not match"):
         unpack(other, bundle.digest, tmp_path / "copy")
 
     assert not (tmp_path / "copy").exists()

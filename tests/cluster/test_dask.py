@@ -115,6 +115,7 @@ def test_a_worker_that_dies_midway_loses_and_doubles_nothing(capsys: Capture, ad
     assert runs.total() > 17, "its neighbours in the chunk ran again, and counted once"
 
 
+@pytest.mark.exhaustive
 def test_a_case_that_kills_its_worker_each_time_is_inconclusive_alone(capsys: Capture, address: str) -> None:
     suite("fine", "worker", count=8)
 
@@ -127,6 +128,7 @@ def test_a_case_that_kills_its_worker_each_time_is_inconclusive_alone(capsys: Ca
     assert code == 3
 
 
+@pytest.mark.exhaustive
 def test_a_case_that_kills_its_process_each_time_is_inconclusive_alone(capsys: Capture, address: str) -> None:
     suite("fine", "process", count=6)
 
@@ -137,6 +139,7 @@ def test_a_case_that_kills_its_process_each_time_is_inconclusive_alone(capsys: C
     assert set(found.values()) == {"fixed"}
 
 
+@pytest.mark.exhaustive
 def test_workers_keep_nothing_of_a_suite_that_has_ended(capsys: Capture, tmp_path: Path) -> None:
     suite(count=2)
     with cluster(tmp_path, REPLAYKIT_ISOLATION="process") as own_address:
@@ -145,6 +148,7 @@ def test_workers_keep_nothing_of_a_suite_that_has_ended(capsys: Capture, tmp_pat
         assert list(tmp_path.glob("dask-scratch-space/worker-*/replaykit-*")) == []
 
 
+@pytest.mark.exhaustive
 def test_a_worker_with_another_version_is_named(capsys: Capture, tmp_path: Path) -> None:
     suite(count=1)
     other = tmp_path / "other" / "agent_replaykit-9.9.9.dist-info"

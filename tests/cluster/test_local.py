@@ -38,6 +38,7 @@ def test_a_replay_of_many_cases_is_that_of_a_serial_run(capsys: Capture) -> None
     assert evidence_files() == files
 
 
+@pytest.mark.exhaustive
 def test_faults_strike_as_they_do_in_a_serial_run(capsys: Capture) -> None:
     suite(count=3, chaos=FAULT)
 

@@ -94,7 +94,7 @@ def test_a_contract_is_looked_for_beside_the_configuration(cli: Cli) -> None:
         (["run", "Nope"], "no contract 'Nope'"),
         (["run", "nope.yaml"], "there is no file"),
         (["run", "contracts/price.yaml"], "no candidate to run"),
-        (["run", "contracts/price.yaml", "--case", "nope", "--agent", "pricer:answer"], "nope does not exist"),
+        (["run", "contracts/price.yaml", "--case", "nope", "--agent", "pricer:answer"], "'nope' does not exist"),
         (["run", "contracts/price.yaml", "--min-score", "101"], "101"),
         (["run", "contracts/price.yaml", "--min-score", "nan"], "nan is not a number"),
         (["lint"], "which file?"),
@@ -247,6 +247,18 @@ def test_lint_finds_nothing_wrong_with_good_files(cli: Cli) -> None:
 
     assert cli("lint") == (0, "1 file: ok\n", "")
     assert cli("lint", "contracts/price.yaml", "replaykit.yaml").code == 0
+
+
+def test_lint_of_a_configuration_without_a_contract_says_so_and_does_not_pass(cli: Cli) -> None:
+    Path("replaykit.yaml").write_text(
+        "replaykit: 1\nagent: {type: python, endpoint: 'pricer:answer'}\ncases: [cases]\n"
+    )
+
+    ran = cli("lint")
+
+    assert ran.code == 1
+    assert "this configuration has no contract [no-contract]\n    Add one under `contracts:`." in ran.out
+    assert "1 file: 1 error" in ran.out
 
 
 def test_no_name_in_a_contract_is_ever_imported(cli: Cli) -> None:

@@ -36,7 +36,7 @@ def test_an_invariant_is_asked_under_its_conditions_and_no_others(
 
 def test_why_an_invariant_is_not_asked_is_told() -> None:
     assert CALM.why_not(When.TOOL_FAULTS) == "when: tool_faults_active, and no fault is active"
-    assert TOOLS.why_not(When.NO_CHAOS) == "when: no_chaos, and active are faults of: tool"
+    assert TOOLS.why_not(When.NO_CHAOS) == "when: no_chaos, and active faults: tool"
     assert TOOLS.why_not(When.TOOL_FAULTS) == ""
 
 

@@ -67,6 +67,7 @@ def test_a_langgraph_thread_waits_goes_on_and_takes_another_way() -> None:
     assert re.findall(r"^step: (.+)$", told, re.MULTILINE)[-3:] == ["step_2.2", "step_3.2", "step_4"]
 
 
+@pytest.mark.exhaustive
 def test_a_chat_that_somebody_kept_becomes_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("examples/imported")
     blocks = re.findall(r"^```bash\n(.*?)^```", Path("README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -140,7 +141,7 @@ def shell(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", command], cwd=place, env=env, capture_output=True, text=True, timeout=120)
 
 
-@sampled("name", [name for name in all_examples() if name not in SERVERS], count=5)
+@sampled("name", [name for name in all_examples() if name not in SERVERS], count=2)
 def test_the_first_command_of_a_copied_example_works(name: str, tmp_path: Path) -> None:
     if name in NEEDS and not is_installed(NEEDS[name]):
         pytest.skip(f"needs {NEEDS[name]}")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "langgraph.md").read_text(encoding="utf-8")
 
@@ -34,6 +36,7 @@ def plain(text: str) -> str:
     return "\n".join(sorted(re.sub(r" {2,}", "  ", text).strip().splitlines()))
 
 
+@pytest.mark.exhaustive
 def test_the_program_runs_and_the_commands_show_what_the_page_shows(own_directory: Path) -> None:
     first, *rest = blocks("python")
     Path("trip.py").write_text(first)

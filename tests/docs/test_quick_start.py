@@ -149,6 +149,7 @@ def test_every_example_is_red_with_the_bad_runner_and_green_with_the_fixed_one(s
     assert "Observed failure reproduced: No" in green.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_example_agents_are_red_and_green_too(shell: Shell) -> None:
     shell(SCAFFOLD)
 

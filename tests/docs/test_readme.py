@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.guide_pages import load_screens
+from tests.guide_pages import load_tool
 
 from replaykit.cli import cli
 
@@ -22,7 +22,7 @@ GENERATED = {"docs/assertions.md"}  # from docstrings
 DOCS = {str(page.relative_to(ROOT)) for place in ("docs", "docs/guides") for page in (ROOT / place).glob("*.md")}
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(DOCS - GENERATED)]
 
-screens = load_screens()
+screens = load_tool("screens")
 NOT_RUN_HERE = {
     "make demo": "run by .ci/run",
     "make test": "run by .ci/run",
@@ -136,6 +136,7 @@ def test_the_first_example_records_a_failure_and_passes_once_it_is_changed_as_sh
     assert "Result: FIXED" in green.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_picture_shows_what_the_first_example_prints() -> None:
     assert screens.PICTURE.read_text(encoding="utf-8") == screens.caught_regression(), "run tools/screens"
     assert f"]({screens.PICTURE.relative_to(ROOT)})" in README

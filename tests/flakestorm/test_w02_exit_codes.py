@@ -87,7 +87,7 @@ def test_w05_a_path_that_does_not_exist_ends_with_2(files: Any, replaykit: Run) 
     ran = replaykit("replay", "replays/nope.yaml")
 
     assert ran.code == 2
-    assert "replays/nope.yaml does not exist" in ran.err
+    assert "'replays/nope.yaml' does not exist" in ran.err
 
 
 def test_w05_an_empty_directory_ends_with_5(files: Any, replaykit: Run) -> None:

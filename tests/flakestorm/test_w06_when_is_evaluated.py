@@ -66,7 +66,7 @@ def test_what_was_not_asked_says_why(result: dict[str, Any]) -> None:
 
     assert [check["skipped"] for check in skipped] == [
         "when: llm_faults_active, and no fault is active",
-        "when: llm_faults_active, and active are faults of: tool",
+        "when: llm_faults_active, and active faults: tool",
     ]
 
 

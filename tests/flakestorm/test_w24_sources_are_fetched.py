@@ -174,7 +174,7 @@ def test_replay_without_a_path_merges_the_sources_as_well(
 def test_what_is_imported_automatically_is_fetched_each_time_and_a_single_run_once(
     project: Any, replaykit: Run, langsmith: FakeLangSmith
 ) -> None:
-    replaykit("replay")
+    replaykit("import", "sources")
     kept = Path("replays/langsmith/abc123def456.yaml")
     assert load_session(kept).contract == "Research Agent Contract"
     langsmith.runs = [*incident("newer")]
@@ -189,7 +189,7 @@ def test_what_is_imported_automatically_is_fetched_each_time_and_a_single_run_on
 def test_offline_the_source_is_an_error_of_its_own_and_the_others_run(
     project: Any, replaykit: Run, langsmith: FakeLangSmith, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replaykit("replay")
+    replaykit("import", "sources")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", "http://127.0.0.1:9")
 
     ran = replaykit("ci", "--only", "replay", "--json")
@@ -230,7 +230,7 @@ def test_what_was_kept_is_not_used_where_it_shall_be_fetched_each_time(
     config = Path("flakestorm.yaml")
     text = config.read_text()
     without_auto_import()
-    replaykit("replay")
+    replaykit("import", "sources")
     config.write_text(text)
     langsmith.runs = incident("newer")
 
@@ -241,7 +241,7 @@ def test_what_was_kept_is_not_used_where_it_shall_be_fetched_each_time(
 
 def test_another_filter_is_fetched_again(project: Any, replaykit: Run, langsmith: FakeLangSmith) -> None:
     without_auto_import()
-    replaykit("replay")
+    replaykit("import", "sources")
     config = Path("flakestorm.yaml")
     config.write_text(config.read_text().replace("min_latency_ms: 5000", "min_latency_ms: 0"))
 

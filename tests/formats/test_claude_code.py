@@ -123,8 +123,8 @@ def test_every_session_of_the_corpus_is_read_and_nothing_lost(name):
 
 def test_what_is_no_line_of_a_session_is_counted():
     assert import_trace(corpus("claude-code/test_data__edge_cases.jsonl")).notes == (
-        "lines that are none of a session: 4",
-        "messages that say nothing, or in no known way: 2",
+        "lines that do not belong to a session: 4",
+        "messages that are empty, or of an unknown form: 2",
     )
 
 
@@ -577,7 +577,7 @@ def test_in_a_file_that_is_mixed_up_the_session_is_read_and_the_rest_counted():
     imported = import_source(Source(as_lines([*chat.lines[:3], *others, *chat.lines[3:]]), "s.jsonl"))
 
     assert imported.runs == read(chat).runs
-    assert imported.notes == ("lines that are none of a session: 4",)
+    assert imported.notes == ("lines that do not belong to a session: 4",)
 
 
 REWOUND = Chat()

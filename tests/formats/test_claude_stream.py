@@ -161,7 +161,7 @@ def test_messages_of_other_types_are_noted_or_passed_over():
     assert [(event.name, event.content) for event in run.events if isinstance(event, Note)] == [
         ("status", {"status": "compacting"})
     ]
-    assert imported.notes == ("lines that are none of a stream: 1",)
+    assert imported.notes == ("lines that do not belong to a stream: 1",)
 
 
 def test_a_bad_line_is_told_and_the_rest_read():

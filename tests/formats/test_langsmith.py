@@ -561,7 +561,7 @@ def test_parents_that_form_a_circle_are_an_error():
     got = imported([first, second, run("c", "tool", outputs={"output": 1})])
 
     assert [one.id for one in got.runs] == ["id-c"]
-    assert "its parents form a circle" in got.remarks[0]
+    assert "its parents form a cycle" in got.remarks[0]
 
 
 def test_of_many_bad_runs_all_are_named_by_line_or_by_path():

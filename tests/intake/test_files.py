@@ -129,7 +129,7 @@ def test_an_id_that_is_none_is_refused(replaykit: Run, run_id: str) -> None:
     ran = replaykit("import", written("one.json", native(run_id)))
 
     assert ran.code == 1
-    assert "is no id of a run" in ran.err
+    assert "is not an id of a run" in ran.err
     assert "\x1b[31m" not in ran.out + ran.err.replace("\x1b[31m\x1b[1merror", "")
 
 

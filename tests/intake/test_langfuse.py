@@ -136,7 +136,7 @@ def test_the_server_is_asked_for_traces_in_which_something_failed_and_for_no_oth
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "which traces?"),
+        ((), "no traces selected"),
         (("--trace", "nope"), "Langfuse has no trace 'nope'"),
         (("--trace", "../projects?x"), "Langfuse has no trace '../projects?x'"),
         (("--project", "--since", "lst_7_days"), "did you mean 'last_7_days'?"),

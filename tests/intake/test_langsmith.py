@@ -164,7 +164,7 @@ def test_the_runs_of_a_project_that_are_wanted_come_in_newest_first(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "which traces?"),
+        ((), "no traces selected"),
         (("--project", "nope"), "LangSmith has no project 'nope'"),
         (("--trace", "nope"), "LangSmith has no run 'nope'"),
         (("--trace", "../sessions?name=x"), "LangSmith has no run '../sessions?name=x'"),

@@ -49,8 +49,8 @@ def test_the_address_may_be_written_with_the_path_of_the_api(endpoint: str, root
         ("https://", "Give an https:// address"),
         ("https://[", "Give an https:// address"),
         ("https://host:port", "Give an https:// address"),
-        (f"https://user:{KEY}@host.example", "nothing but that"),
-        (f"https://host.example?key={KEY}", "nothing but that"),
+        (f"https://user:{KEY}@host.example", "nothing else"),
+        (f"https://host.example?key={KEY}", "nothing else"),
     ],
 )
 def test_a_key_goes_over_tls_or_stays_on_this_machine(endpoint: str, said: str) -> None:
@@ -73,7 +73,7 @@ def test_what_no_header_can_hold_is_refused_and_not_shown(name: str, value: str)
     with pytest.raises(UsageError) as caught:
         account_of({"LANGSMITH_API_KEY": KEY, name: value})
 
-    assert f"{name} holds characters that no header can" in str(caught.value)
+    assert f"{name} contains characters that headers cannot hold" in str(caught.value)
     assert "cret" not in str(caught.value)
 
 

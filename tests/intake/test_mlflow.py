@@ -126,7 +126,7 @@ def test_an_assessment_that_says_failure_makes_the_run_one(replaykit: Run, mlflo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "which traces?"),
+        ((), "no traces selected"),
         (("--trace", "tr-nope"), "MLflow has no trace 'tr-nope'"),
         (("--trace", "../experiments/list"), "MLflow has no trace '../experiments/list'"),
         (("--experiment", "nope"), "MLflow has no experiment 'nope'"),
@@ -182,8 +182,11 @@ def test_a_refused_key_is_told_with_what_to_look_at(
         ({"MLFLOW_TRACKING_URI": "sqlite:///mlflow.db"}, "MLFLOW_TRACKING_URI=http://127.0.0.1:5000"),
         ({"MLFLOW_TRACKING_URI": "databricks"}, "asked over HTTP"),
         ({"MLFLOW_TRACKING_URI": "http://mlflow.example", "MLFLOW_TRACKING_TOKEN": TOKEN}, "Give an https:// address"),
-        ({"MLFLOW_TRACKING_URI": "https://mlflow.example", "MLFLOW_TRACKING_TOKEN": "a\nb"}, "no header can"),
-        ({"MLFLOW_TRACKING_URI": f"https://me:{TOKEN}@mlflow.example"}, "nothing but that"),
+        (
+            {"MLFLOW_TRACKING_URI": "https://mlflow.example", "MLFLOW_TRACKING_TOKEN": "a\nb"},
+            "that headers cannot hold",
+        ),
+        ({"MLFLOW_TRACKING_URI": f"https://me:{TOKEN}@mlflow.example"}, "nothing else"),
     ],
 )
 def test_what_is_wrong_in_the_environment_is_told(environment: dict[str, str], said: str) -> None:

@@ -179,7 +179,7 @@ def test_an_answer_that_is_no_json_is_told(replaykit: Run, kept: Kept, body: byt
 
     ran = replaykit(*kept.all)
 
-    assert (ran.code, "gave something that is not JSON" in ran.err) == (3, True)
+    assert (ran.code, "returned something that is not JSON" in ran.err) == (3, True)
 
 
 @pytest.mark.parametrize("body", [[], {}, None, 3, {"data": 3, "traces": 3}, {"experiment": 3, "data": {}}])
@@ -189,7 +189,7 @@ def test_an_answer_of_another_shape_is_told(replaykit: Run, kept: Kept, body: An
     ran = replaykit(*kept.all)
 
     assert ran.code in (3, 5)
-    assert "gave something that is no" in ran.err or "no run was imported" in ran.err
+    assert "returned something that is not" in ran.err or "no run was imported" in ran.err
 
 
 def test_nobody_there_is_told_with_the_variable_that_says_where(
@@ -239,7 +239,7 @@ def test_after_a_few_traces_in_a_row_that_fail_nobody_goes_on(replaykit: Run, ke
     ran = replaykit(*kept.all)
 
     assert ran.code == 1
-    assert "was given up" in ran.err
+    assert "was stopped" in ran.err
     assert [*ran.results.values()] == ["failed"] * 4
 
 

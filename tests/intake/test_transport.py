@@ -194,7 +194,7 @@ def test_after_a_few_traces_in_a_row_that_fail_nobody_goes_on(langsmith: FakeLan
     langsmith.said = lambda seen: Said(400, b"no") if seen.body and "trace_id" in seen.body else None
     records = []
 
-    with pytest.raises(FetchFailed, match="was given up"):
+    with pytest.raises(FetchFailed, match="was stopped"):
         for record in LangSmith(account(langsmith)).runs(QUERY):
             records.append(record)
 
@@ -209,7 +209,7 @@ def test_what_came_in_before_it_failed_is_told(replaykit: Run, langsmith: FakeLa
     ran = replaykit("import", "langsmith", "--project", "my-production-agent", "--json")
 
     assert (ran.code, [*ran.results.values()]) == (1, ["imported"] * 4 + ["failed"] * 4)
-    assert "was given up" in ran.err
+    assert "was stopped" in ran.err
 
 
 def test_the_api_that_is_not_there_is_told(replaykit: Run, langsmith: FakeLangSmith) -> None:

@@ -120,6 +120,7 @@ def test_nothing_gets_out_for_an_ordinary_user(sources: Path, directory: str, um
     assert result == {"through": [], "not_named": [], "connections": []}
 
 
+@pytest.mark.exhaustive
 def test_the_lesser_level_holds_for_an_ordinary_user(sources: Path) -> None:
     if not support().landlock:
         pytest.skip("no Landlock here")

@@ -102,7 +102,7 @@ def test_what_is_held_still_for_some_only_is_told_in_the_result(served: Serve) -
     held = replayed(url, clock=MOMENT, seed=7, environment=(("TZ", "Asia/Tokyo"),))
 
     assert [told.kind for told in held.deviations] == ["unpinned", "unpinned"]
-    assert "the case's clock and seed are held still for rk.now()" in held.deviations[0].text
+    assert "the case's clock and seed are frozen only for rk.now()" in held.deviations[0].text
     assert "TZ" in held.deviations[1].text
     assert replayed(url).deviations == ()
 
@@ -113,7 +113,7 @@ def test_a_clock_that_goes_on_is_no_divergence_and_is_in_the_report(served: Serv
     result = replayed(url, clock=MOMENT, desired=parse_assertion("replay.no_divergence", True))
 
     assert result.passed, result.reason
-    assert "held still for rk.now()" in result_text(result)
+    assert "frozen only for rk.now()" in result_text(result)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_a_clock_that_goes_on_is_no_divergence_and_is_in_the_report(served: Serv
     [
         (Pins(), []),
         (Pins(clock=Clock.LIVE, started_at=1.0), []),
-        (Pins(started_at=1.0), ["clock is held"]),
-        (Pins(seed=0), ["seed is held"]),
+        (Pins(started_at=1.0), ["clock is frozen"]),
+        (Pins(seed=0), ["seed is frozen"]),
         (Pins(environment={"TZ": "UTC", "LANG": "C"}), ["LANG, TZ"]),
     ],
 )

@@ -81,6 +81,31 @@ def test_growth_is_written_as_growth() -> None:
     assert list(change.put) == ["n"]
 
 
+@pytest.mark.parametrize("part", [["m" * 100], "m" * 100], ids=["list", "text"])
+def test_a_state_that_is_no_object_is_written_as_what_it_grew_by(part: Any) -> None:
+    fold = StateFold()
+    written = []
+    for step in range(1, 1001):
+        whole, change = fold.advance(part * step)
+        written.append(len(whole) + len(encode(change)))
+
+    assert sum(written) < 5 * len(fold.text)
+    assert folded([part * step for step in range(1, 50)]) == [part * step for step in range(1, 50)]
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        [[1] * 200, {"": [1] * 200}, [1] * 201],
+        [{"$set": [1]}, {"$set": [1]}, "x" * 400, {"$set": ["x" * 400]}, ("x" * 400,), ["x" * 400]],
+        [{"$x": "y" * 400}, {"$x": "y" * 400 + "z"}, {"$x": "y" * 400 + "z"}],
+        [None, None, [], [], [1], "é" * 300, "é" * 301, {"": "é" * 301}, "é" * 301],
+    ],
+)
+def test_states_of_any_kind_follow_each_other(states: list[Any]) -> None:
+    assert [encode(state) for state in folded(states)] == [encode(state) for state in states]
+
+
 def test_mutation_in_place_is_noticed() -> None:
     state = {"messages": [{"text": "a"}, {"text": "b"}]}
     fold, states = StateFold(), []
@@ -118,6 +143,14 @@ def test_a_change_that_does_not_fit_is_an_error(change: bytes) -> None:
 def test_a_change_without_a_state_before_it_is_an_error() -> None:
     with pytest.raises(ValueError, match="without a state"):
         StateFold().apply(State(seq=1, change=Change()))
+
+
+def test_a_change_of_members_does_not_fit_a_list() -> None:
+    fold = StateFold()
+    fold.apply(State(seq=0, state_json=Raw(b"[1]")))
+
+    with pytest.raises(ValueError, match="without a state"):
+        fold.apply(State(seq=1, change=Change(put={"a": Raw(b"1")})))
 
 
 class Starred:

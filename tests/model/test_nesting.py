@@ -164,5 +164,5 @@ def test_rule_files_have_a_limit(depth: int, tmp_path: Path) -> None:
     file = tmp_path / "redaction.toml"
     file.write_text(f"keys = {'[' * depth}{']' * depth}")
 
-    with pytest.raises(InvalidFile, match="is no TOML: nested deeper than 100 levels"):
+    with pytest.raises(InvalidFile, match="is not TOML: nested deeper than 100 levels"):
         load_rules(file)

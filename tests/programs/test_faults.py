@@ -301,11 +301,11 @@ def wire_call(**wire: Any) -> LlmCall:
     ("call", "why"),
     [
         (wire_call(headers=(("x-a", "1\r\nset-cookie: evil=1"),)), "control character is in its header 'x-a'"),
-        (wire_call(headers=(("x a", "1"),)), "'x a' is no name of a header"),
-        (wire_call(headers=(("", "1"),)), "'' is no name of a header"),
+        (wire_call(headers=(("x a", "1"),)), "'x a' is not a valid header name"),
+        (wire_call(headers=(("", "1"),)), "'' is not a valid header name"),
         (wire_call(reason="OK\r\nx: y"), "control character is in its reason"),
-        (wire_call(status=99), "99 is no status"),
-        (wire_call(status=700), "700 is no status"),
+        (wire_call(status=99), "99 is not a valid response status"),
+        (wire_call(status=700), "700 is not a valid response status"),
         (msgspec.structs.replace(wire_call(), items_json=(Raw(b'{"$bytes": "%%%"}'),)), "chunk 0 is damaged"),
     ],
 )

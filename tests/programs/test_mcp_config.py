@@ -134,6 +134,7 @@ def test_model_and_servers_are_one_run_and_are_replayed_dead_in_another_order(li
     assert json.loads(result["run"]["output"]) == told
 
 
+@pytest.mark.exhaustive
 def test_a_program_of_another_language_is_served_as_well(upstream: Upstream) -> None:
     config(weather=STDIO, maps={"url": f"{upstream.url}/mcp"})
     command = [sys.executable, "-S", "-E", str(AGENT), ".mcp.json", "plain", "model:hello", "weather:Bern", "maps:Rome"]
@@ -532,6 +533,7 @@ def test_a_program_that_has_given_up_its_servers_is_replayed_with_a_file_that_na
     assert "recorded and not called: " in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_a_replay_of_servers_in_a_file_elsewhere_is_stopped_before_a_server_starts() -> None:
     config(weather=STDIO)
     other = Path("..", f"{Path.cwd().name}.json")
@@ -716,6 +718,7 @@ def test_a_shim_that_somebody_wrote_by_hand_is_one_part() -> None:
     assert "['main', 'mcp-weather#0', 'proxy']" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_the_example_is_replayed_with_its_server_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(Path(__file__).parents[2] / "examples" / "mcp", "examples/mcp")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

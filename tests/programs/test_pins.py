@@ -211,6 +211,7 @@ def replaykit(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run_here(*arguments, "--", sys.executable, "agent.py")
 
 
+@pytest.mark.exhaustive
 def test_the_options_say_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEATURE", "on")
     Path("agent.py").write_text(PROGRAM)

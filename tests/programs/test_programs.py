@@ -339,6 +339,7 @@ def test_an_upstream_of_the_users_own_is_recorded_and_needs_no_name_in_the_repla
     assert result.run.output == live.run.output == "(200, '{\"charged\": true}')"
 
 
+@pytest.mark.exhaustive
 def test_two_programs_may_be_recorded_into_one_store_at_once(upstream: Upstream) -> None:
     agent = write(HTTP + "\n    [chat([{'role': 'user', 'content': str(n)}]) for n in range(20)]")
     runs: list[Recorded] = []

@@ -207,6 +207,7 @@ def test_a_stream_that_was_left_is_left_again_at_the_same_piece(upstream: Upstre
     assert (result.verdict, result.deviations) == (rk.Verdict.REPRODUCED, ())
 
 
+@pytest.mark.exhaustive
 def test_calls_of_a_python_process_pass_on_its_virtual_clock() -> None:
     code = """
     import os, sys

@@ -128,7 +128,7 @@ def test_hints_before_the_answer_are_passed_over() -> None:
 def test_what_is_no_http_is_an_error_that_says_so() -> None:
     server = Scripted(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
 
-    with pytest.raises(aiohttp.ClientError, match="what came is no HTTP"):
+    with pytest.raises(aiohttp.ClientError, match="the answer is not HTTP"):
         asked(server, lambda up, url: told(up, "POST", url, []))
 
 

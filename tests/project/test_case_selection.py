@@ -138,13 +138,13 @@ def test_an_empty_directory_is_no_error_where_there_are_sessions() -> None:
     found = select_cases(project(cases=["cases", "replays"]))
 
     assert [case.id for case in found.cases] == ["a"]
-    assert found.notices == ("cases holds no case and no session",)
+    assert found.notices == ("'cases' contains no case and no session",)
 
 
 def test_nothing_but_empty_directories_is_an_error_that_names_one() -> None:
     Path("cases").mkdir()
 
-    with pytest.raises(NothingSelected, match="cases holds no case and no session"):
+    with pytest.raises(NothingSelected, match="'cases' contains no case and no session"):
         select_cases(project(cases=["cases"]))
 
 

@@ -118,8 +118,8 @@ def test_sources_scores_judge_checks_and_ci_are_values() -> None:
         ({"agent": {"endpoint": "http://a", "response_path": "$.a["}}, "agent.response_path: bad JSON path"),
         ({"agent": {"endpoint": "http://a", "headers": {"k": "${}"}}}, "is not a variable"),
         ({"contract": {"name": "c"}}, "the key 'invariants' is missing in contract"),
-        ({"contracts": {"a": {"name": "b", "invariants": INVARIANTS}}}, "it calls itself 'b'"),
-        ({"contracts": [{"name": "a", "invariants": INVARIANTS}] * 2}, "two contracts of the name 'a'"),
+        ({"contracts": {"a": {"name": "b", "invariants": INVARIANTS}}}, "its name is 'b'"),
+        ({"contracts": [{"name": "a", "invariants": INVARIANTS}] * 2}, "two contracts are named 'a'"),
         ({"replays": {"sessions": [{"id": "x"}]}}, "the key 'input' is missing"),
         ({"replays": {"sesions": []}}, "did you mean 'sessions'?"),
         (

@@ -249,6 +249,33 @@ def test_ids_pass_a_quick_look_only_where_no_token_is_among_them(pieces: list[tu
     assert not is_plainly_clean(text.encode()) or hits_in(text, DEFAULT) == []
 
 
+HEX_IDS = [
+    "4304612e9b04acb1", "4111111111111111", "411111111111111a", "00491761234567c9", "676770000006",
+    "1234567a-1234-4123-8123-123456789abc", "12345678-1234-4123-8123-12345678912a",
+    "1234567a-1234-4123-8123-676770000006", "run-0049176a-1234-4567-8912-34567890123f",
+    "a4111-1111-1111-1111", "37522139400fce7837522139400fce78", "00723078-7537-7649-6487-5869303131b9",
+]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["id", "tel", "call me at", "card", "passport", "order", "imei"]),
+            st.sampled_from(HEX_IDS),
+            st.sampled_from(
+                ['"{}":"{}"', '"{}": "{}', '"{}{}"', '\\"{}\\":\\"{}\\"', '{}: "+{}"', '{}: "{}, 1234567"']
+            ),
+        ),
+        max_size=3,
+    )
+)
+@settings(max_examples=examples(500))
+def test_hexadecimal_ids_pass_a_quick_look_only_where_no_number_is_in_them(parts: list[tuple[str, str, str]]) -> None:
+    text = ",".join(form.format(name, word) for name, word, form in parts)
+
+    assert not is_plainly_clean(text.encode()) or hits_in(text, DEFAULT) == []
+
+
 def test_one_key_among_ids_is_seen_wherever_it_stands() -> None:
     ids = ["kJ7vQ2mZx9LpR4tYw8Bn", "8f14e45f-ceea-467f-a830-2c5e9d1b7a11", "zX9LpR4tYw8BnkJ7vQ2m"]
     for place in range(len(ids) + 1):
@@ -280,6 +307,8 @@ def test_a_quick_look_lets_no_secret_pass(secret: str) -> None:
         '  File "/usr/lib/python3.11/site-packages/httpx/_client.py", line 914, in send',
         "class Reader:\n    @property\n    def size(self) -> int:\n        return self.first_of_many_long_names(0)",
         "listening on 127.0.0.1:8080 and 0.0.0.0:80, workers at 10.0.0.3",
+        '{"spanId": "4304612e9b04acb1", "traceId": "37522139400fce7837522139400fce78", "start": "2026-11-16"}',
+        '{"run_id": "run--8045572a-4123-4046-8123-9234567a1234", "id": "1234567a-1234-4123-8123-1234567890ab"}',
         json.dumps({"content": json.dumps({"price": 36.99, "date": "2026-08-14", "order": 12345678})}),
     ],
 )

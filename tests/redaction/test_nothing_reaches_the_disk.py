@@ -129,7 +129,7 @@ KINDS = {
 }
 
 
-each_kind = sampled("kind_of_secret", KINDS, count=9, start=1)
+each_kind = sampled("kind_of_secret", KINDS, count=4, start=1)
 Secrets = dict[str, dict[str, str]]
 
 

@@ -126,7 +126,7 @@ def test_a_mistake_in_a_rule_file_is_an_error_all_the_same() -> None:
 
 
 def test_a_pattern_in_double_quotes_is_an_error_that_says_what_to_write() -> None:
-    with pytest.raises(InvalidFile, match=r"redaction\.toml:1: is no TOML") as caught:
+    with pytest.raises(InvalidFile, match=r"redaction\.toml:1: is not TOML") as caught:
         load_rules(write('patterns = {customer-id = "CUST-\\d+"}\n', "redaction.toml"))
 
     assert caught.value.hint is not None
@@ -136,10 +136,10 @@ def test_a_pattern_in_double_quotes_is_an_error_that_says_what_to_write() -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[rules]\n", "rules.toml:1: is no TOML"),
-        ("keys = [\n 'a',\n 'b',\n]\nallow = 1 2\n", "rules.toml:5: is no TOML"),
-        ("keys = ['a\n]\nallow = ['b']\n", "rules.toml:1: is no TOML"),
-        ("keys = [\n 'a',\n", "rules.toml: is no TOML"),
+        ("[[rules]\n", "rules.toml:1: is not TOML"),
+        ("keys = [\n 'a',\n 'b',\n]\nallow = 1 2\n", "rules.toml:5: is not TOML"),
+        ("keys = ['a\n]\nallow = ['b']\n", "rules.toml:1: is not TOML"),
+        ("keys = [\n 'a',\n", "rules.toml: is not TOML"),
         ("a = 1\nkes = ['x']\n", "rules.toml:1: unknown key 'a'"),
         ("kes = ['x']\n", "did you mean 'keys'?"),
         ("keys = 'x'\n", "`keys` is a list of texts"),
@@ -156,7 +156,7 @@ def test_a_pattern_in_double_quotes_is_an_error_that_says_what_to_write() -> Non
         ("[[rules]]\nid = 'x'\nregex = 'a'\nsecretGroup = 2\n", "the pattern has 0 groups"),
         ("[[rules]]\nid = 'x'\nregx = 'a'\n", "did you mean 'regex'?"),
         ("[[rules]]\nid = 'x'\nregex = '(a+)+b'\n", "repeats a group that repeats"),
-        ("rule_files = ['rules.toml']\n", "leads back to itself"),
+        ("rule_files = ['rules.toml']\n", "includes itself"),
         ("rule_files = ['gone.toml']\n", "gone.toml: cannot be read"),
         ("allowlist = 1\n", "an allowlist is a table"),
         ("\nallow = ['sha256:abc']\n", "rules.toml:2: `allow`: a hash is `sha256:` and 64 hexadecimal digits"),

@@ -66,7 +66,7 @@ def test_the_whole_parting_on_one_screen() -> None:
     )
 
     assert text_of(a, b).splitlines() == [
-        "differs at step_2 (call 1): tool result of search",
+        "differs at step_2 (event 1): tool result of search",
         "  good  search(q='refund') → ['doc']",
         "  bad   search(q='refund') → []",
         "  removed   $.result[0]: 'doc'",
@@ -138,8 +138,8 @@ def test_states_that_could_not_be_compared_are_counted() -> None:
     [
         (run(input_json=raw(1)), run(input_json=raw(2)), "differs at the start: input"),
         (run(), run(output="else"), "differs at the end: outcome (output)"),
-        (run(call(4, "f")), run(), "differs at step_1 (call 4): missing call of f"),
-        (run(), run(call(4, "f")), "differs at step_1 (call 4): extra call of f"),
+        (run(call(4, "f")), run(), "differs at step_1 (event 4): missing call of f"),
+        (run(), run(call(4, "f")), "differs at step_1 (event 4): extra call of f"),
     ],
 )
 def test_the_first_line_says_where(a: TraceRun, b: TraceRun, line: str) -> None:
@@ -252,7 +252,7 @@ def test_identical_runs_pass_and_others_fail() -> None:
     assert (same.exit_code, same.stdout.splitlines()[0]) == (0, "identical: 1 event")
     assert (different.exit_code, different.stdout.splitlines()[0]) == (
         1,
-        "differs at step_1 (call 0): missing call of f, g instead",
+        "differs at step_1 (event 0): missing call of f, g instead",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from replaykit.model.events import LlmCall, Usage
 from replaykit.model.values import raw
 from replaykit.report.layout import fit, width_of
 from replaykit.report.model_calls import request_line, tokens_line
-from replaykit.report.runs import event_text
+from replaykit.report.runs import event_line, event_text
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WIDTHS = (60, 80, 120, 160)
@@ -211,6 +212,12 @@ def test_a_model_call_on_one_line_tells_how_much_was_asked_and_what_came_of_it()
     assert tokens_line(asked) == "412 tok"
 
 
+def test_a_model_call_in_a_list_has_the_model_apart_from_what_it_was_sent() -> None:
+    call = model_call(result_json=raw({"content": "It was shipped."}))
+
+    assert "gpt-5-mini  4 messages → 'It was shipped.'  412 tok" in unstyle(event_line(call, 0.0))
+
+
 def test_a_model_call_in_full_is_the_conversation() -> None:
     call = model_call(result_json=raw({"content": "It was shipped."}), finish_reason="stop")
 
@@ -296,6 +303,33 @@ def test_a_run_without_an_input_shows_none(own_directory: Path, replaykit: Comma
 
     assert "input" not in replaykit("show", "quiet").out
     assert "None" not in replaykit("runs").out
+
+
+@pytest.mark.parametrize(
+    "line", ["help formats", "help schema", "chaos profiles", "examples", "help assertions trajectory.match"]
+)
+def test_reference_material_is_never_cut_off(own_directory: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    terminal = use_terminal(monkeypatch, width=60)
+
+    run(line.split())
+
+    shown = screen_of(terminal.getvalue())
+    assert len(shown) > 5
+    assert [text for text in shown if "…" in text] == []
+
+
+def test_the_text_about_an_assertion_is_laid_out_for_the_terminal(
+    own_directory: Path, replaykit: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = replaykit("help", "assertions", "output.grounded").out.splitlines()
+    paragraph = lines[lines.index("") + 1 :]
+    ends = [len(f"{line} {after.split()[0]}") for line, after in itertools.pairwise(paragraph) if line and after]
+    modes = replaykit("help", "assertions", "trajectory.match").out
+
+    assert min(ends[:20]) > 60, "a line ends although the next word had room on it"
+    assert "`in_order`   include these    yes       yes   no" in modes
+    assert "|" not in modes
 
 
 @pytest.mark.parametrize("mark", ["✓", "✗", "?", "-"])

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from replaykit.seam.clock_watchdog import _cpu_s, _is_runnable
-from replaykit.seam.kernel_delays import has_limit
+from replaykit.seam.clock_watchdog import _cpu_s, _is_runnable, has_limit
 
 
 def is_soon(condition: Callable[[], bool]) -> bool:

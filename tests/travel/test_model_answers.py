@@ -362,7 +362,7 @@ def test_the_answer_is_given_on_the_command_line(own_directory: Path, monkeypatc
         assert json.loads(capsys.readouterr().out)["output"] == "no"
     assert cli(["compare", "asking", "asking@think"]) == 1
     assert capsys.readouterr().out.splitlines()[:4] == [
-        "differs at think (call 1): answer of gpt",
+        "differs at think (event 1): answer of gpt",
         "  asking        gpt(prompt='really?') → 'yes'",
         "  asking@think  gpt(prompt='really?') → 'no'",
         "  changed   $.result: 'yes' → 'no'",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.matrix import sampled
 
 from replaykit.cli import run
 from replaykit.contracts.contract import Severity
@@ -289,7 +290,7 @@ def without_times(document: Any) -> Any:
     return document
 
 
-@pytest.mark.parametrize("parts", [{}, {"inputs": ["Where?"], "chaos": FAULT, "mutations": {"count": 2}}])
+@sampled("parts", [{}, {"inputs": ["Where?"], "chaos": FAULT, "mutations": {"count": 2}}], count=1, start=1)
 def test_shards_merged_are_what_ci_says(capsys: pytest.CaptureFixture[str], parts: dict[str, Any]) -> None:
     suite(6, **parts)
     whole_code = run(["ci", "--json"])

@@ -67,7 +67,7 @@ class TestSse:
         frames, problem = split(SseSplitter(), b"data: x\n\n<html>oops\n\ndata: y\n\n")
 
         assert frames == [Frame(b"x"), Frame(b"y")]
-        assert problem == "a line that is no field of an event: b'<html>oops'"
+        assert problem == "a line that is not a field of an event: b'<html>oops'"
 
     def test_a_name_that_is_no_text_is_shown_as_far_as_it_is(self) -> None:
         assert sse(b"event: \xff\ndata: x\n\n") == [Frame(b"x", "\ufffd")]

@@ -234,4 +234,4 @@ def test_an_event_that_is_no_json_is_told_and_the_rest_is_read() -> None:
     call = stream(chunk({"content": "a"}), "{oops", chunk({"content": "b"}, "stop"))
 
     assert call.answer == ModelAnswer(content="ab")
-    assert call.problem == "an event that is no JSON object: b'{oops'"
+    assert call.problem == "an event that is not a JSON object: b'{oops'"

@@ -107,7 +107,7 @@ def test_an_empty_response_is_a_problem(exchange: Any) -> None:
 def test_a_request_that_is_no_json_is_a_problem(exchange: Any) -> None:
     call = exchange.api.read(b"\xff\xfe", 200, [exchange.response])
 
-    assert call.problem == "the request is no JSON object"
+    assert call.problem == "the request is not a JSON object"
     assert call.answer == exchange.read().answer
 
 

@@ -42,7 +42,7 @@ def load_agent(spec: str, *directories: str, what: str = "agent") -> Callable[..
     """
     found = load_named(spec, *directories, what=what)
     if not callable(found):
-        raise UsageError(f"the {what} {spec!r} is a {type(found).__name__}, not something to call")
+        raise UsageError(f"the {what} {spec!r} is of type {type(found).__name__}, which is not callable")
     return found  # type: ignore[no-any-return]
 
 

@@ -159,7 +159,7 @@ def _way_in(found: Any, spec: str) -> Callable[..., Any]:
             return method  # type: ignore[no-any-return]
     if not callable(found):
         kind = type(found).__name__
-        raise UsageError(f"the agent {spec!r} is a {kind}, not something to call: it has no method `invoke` either")
+        raise UsageError(f"the agent {spec!r} is of type {kind}, which is not callable and has no method `invoke`")
     return found  # type: ignore[no-any-return]
 
 

@@ -32,7 +32,7 @@ def candidate_of(
         hint = "Add `agent:` to it, or name one: --agent MODULE:FUNCTION, --endpoint URL, --runner-cmd CMD"
         raise UsageError(f"{project.file} names no agent", hint=hint)
     if reuses_workers and agent.type in (AgentType.HTTP, AgentType.COMMAND):
-        raise UsageError(f"only an agent in Python has workers; this one is of type {agent.type.value}")
+        raise UsageError(f"only Python agents have workers; this one is of type {agent.type.value}")
     if agent.type is AgentType.HTTP:
         return _http(project, agent, environment)
     if agent.type is AgentType.COMMAND:

@@ -151,7 +151,7 @@ class Upgraded(Struct, frozen=True, kw_only=True):
     """Why it has none, in words."""
 
 
-def upgrade_case(directory: Path, *, dry_run: bool = False) -> Upgraded:
+def upgrade_case(directory: Path, *, dry_run: bool) -> Upgraded:
     """Rewrite outdated files of a case and, unless it has been proven red, do so with its source trace."""
     files = outdated_files(directory)
     if not dry_run:

@@ -33,7 +33,7 @@ def resting_on_chance(case: ReplayCase, verdict: Verdict, other: Verdict) -> str
     """Return why a verdict does not stand: the same candidate got a different one with other random values."""
     name = deciding_chance(case)[0]
     return (
-        f"it rests on chance: {_IN_WORDS[name]}, and the candidate is {verdict.value} with some draws "
+        f"it depends on chance: {_IN_WORDS[name]}, and the candidate is {verdict.value} with some draws "
         f"and {other.value} with others\n{_ADVICE[name]}"
     )
 
@@ -42,7 +42,7 @@ def unmeasurable_time(case: ReplayCase) -> str:
     """Return why a verdict is in doubt because CPU time may have decided it; empty if the agent never read it."""
     if CPU_TIME not in deciding_chance(case):
         return ""
-    return f"it may rest on chance: {_IN_WORDS[CPU_TIME]}\n{_ADVICE[CPU_TIME]}"
+    return f"it may depend on chance: {_IN_WORDS[CPU_TIME]}\n{_ADVICE[CPU_TIME]}"
 
 
 def unchangeable_hashes(case: ReplayCase) -> str:
@@ -51,6 +51,6 @@ def unchangeable_hashes(case: ReplayCase) -> str:
     if not name:
         return ""
     return (
-        f"it may rest on chance: {_IN_WORDS[name]}, and in one process its effect cannot be measured\n"
+        f"it may depend on chance: {_IN_WORDS[name]}, and in one process its effect cannot be measured\n"
         f"Replay the candidate in processes of its own, with --agent MODULE:FUNCTION. {_ADVICE[name]}"
     )

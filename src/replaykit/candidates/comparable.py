@@ -129,7 +129,9 @@ class _ComparedStates:
         self._fold.apply(event)
         if not event.is_kept or (not self._paths and not self._gap):
             return event
-        change = None if self._gap or self._whole else self._change(event.change)
+        # The change of a state that is not an object names no member that a path could take.
+        is_whole = self._gap or self._whole or not self._fold.is_object
+        change = None if is_whole else self._change(event.change)
         self._gap = False
         text = ABSENT if change is not None else Raw(self._text())
         return replace(event, state_json=text, change=change)

@@ -22,7 +22,7 @@ from replaykit.candidates.attempt import Attempt
 from replaykit.candidates.evidence import new_workspace
 from replaykit.errors import UsageError
 from replaykit.model.isolation import CHANNELS, Consent, Isolation, IsolationLevel, weaker
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 from replaykit.programs.isolation_level import deviations_in, isolation_of, level_of_environment, sandbox_level
 from replaykit.seam.variables import SANDBOX
 

@@ -60,5 +60,5 @@ def _directory(text: str) -> str:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{text!r} is no directory that can be written: {error.strerror}") from None
+        raise UsageError(f"{text!r} is not a writable directory: {error.strerror}") from None
     return str(place)

@@ -238,7 +238,7 @@ def update_golden(
 
 
 def write_accepted(
-    file: Path, result: GoldenResult, agent: Callable[..., Any], *, allow_connect: Sequence[str] = ()
+    file: Path, result: GoldenResult, agent: Callable[..., Any], *, allow_connect: Sequence[str]
 ) -> GoldenResult:
     """Write a new golden trace from the result, and return the agent's comparison with it."""
     golden = accepted(result)

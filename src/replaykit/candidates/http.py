@@ -28,7 +28,7 @@ from replaykit.model.values import JsonObject
 from replaykit.redaction.files import file_redactor, write_clean
 
 _OWN_FORM = (
-    "Where the agent answers in a form of its own, name it in replaykit.yaml: agent: {type: http, endpoint: URL}"
+    "If the agent has its own response format, describe it in replaykit.yaml: agent: {type: http, endpoint: URL}"
 )
 
 

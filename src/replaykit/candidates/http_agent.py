@@ -203,7 +203,7 @@ class HttpAgent:
 
 
 _LOOK = "Check that the agent is running, and that agent.endpoint is right."
-_BUSY = """and does not tell what it did meanwhile
+_BUSY = """and does not report what it did in the meantime
 Run it so that it serves several requests at once: gunicorn --threads 8, waitress, uvicorn"""
 _WRAP = """Wrap the application: app = replaykit.middleware.asgi(app), or app = replaykit.middleware.wsgi(app),
 and run it with REPLAYKIT_TAPE=1."""

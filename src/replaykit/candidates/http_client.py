@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -227,11 +227,11 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 class TapeClient:
     """A client for the middleware of an agent, if it has one."""
 
-    def __init__(self, url: str, headers: Headers = (), environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, url: str, headers: Headers = ()) -> None:
         """`headers` are sent with every request, because whatever protects the agent also protects its tapes."""
         parts = urlsplit(url)
         self._root = urlunsplit((parts.scheme, parts.netloc, TAPE_PATH, "", ""))
-        token = environment.get(TOKEN_VARIABLE)
+        token = os.environ.get(TOKEN_VARIABLE)
         self._token: Headers = ((TOKEN_HEADER, token),) if token else ()
         self._headers = tuple(pair for pair in headers if pair[0].lower() != "content-type")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from replaykit.private_directories import private_directory
+from replaykit.private_files import private_directory
 from replaykit.redaction.files import file_redactor, write_clean
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreErr
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.isolation import NO_CONSENT
 from replaykit.model.result import ReplayResult, Verdict
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -148,7 +148,7 @@ class Pool:
         case: ReplayCase,
         *,
         timeout_s: float | None = None,
-        evidence: EvidenceFiles | None = None,
+        evidence: EvidenceFiles | None,
         is_kept: Callable[[ReplayResult], bool] = lambda result: result.verdict is not Verdict.FIXED,
     ) -> ReplayResult:
         """Replay one case in this thread. `is_kept` decides which results leave files, unless all of them do."""
@@ -268,7 +268,7 @@ def _candidate_of(agent: CandidateLike, *, reuse: bool) -> tuple[Candidate, bool
         agent, directory = _name_of(agent)
         directories = (directory, *directories)
     else:
-        raise UsageError(f"a {type(agent).__name__} is no agent: give a function, `module:function` or a Candidate")
+        raise UsageError(f"a {type(agent).__name__} is not an agent: give a function, `module:function` or a Candidate")
     from replaykit.candidates.worker_protocol import WorkerJob  # noqa: PLC0415 (import only what this type of agent needs)
     from replaykit.candidates.workers import WorkerCandidate  # noqa: PLC0415
 

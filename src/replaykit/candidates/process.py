@@ -25,7 +25,7 @@ from replaykit.candidates.output_log import Logs, is_readable
 from replaykit.cases.case import CASE_FILE, CaseSource, ReplayCase, dump_case
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import Origin, RunStatus, TraceRun
-from replaykit.private_directories import private_directory
+from replaykit.private_files import private_directory
 from replaykit.redaction.files import file_redactor, write_clean
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from replaykit.errors import UsageError
 from replaykit.model.result import Deviation, Evidence
 from replaykit.model.run import Origin, RunHeader, TraceRun
 from replaykit.model.values import Json, JsonObject
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 from replaykit.programs.command import MAX_OUTPUT, finished_run
 from replaykit.programs.launch_options import LaunchOptions
 from replaykit.programs.launcher import LaunchEnvironment, launch_environment

@@ -26,7 +26,7 @@ from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, UsageError, gr
 from replaykit.model.faults import ChaosPlan
 from replaykit.model.result import ReplayResult, Side, Verdict
 from replaykit.model.run import TraceRun
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 from replaykit.telemetry.switch import watcher
 
 if TYPE_CHECKING:

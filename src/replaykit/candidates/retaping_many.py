@@ -43,7 +43,7 @@ def parse_budget(text: str) -> Budget:
     """Parse a budget such as `$2.50`, `2.50usd` or `200000 tokens`."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no budget", hint="Write dollars as 2.50usd, or tokens as 200000tokens.")
+        raise UsageError(f"{text!r} is not a budget", hint="Write dollars as 2.50usd, or tokens as 200000tokens.")
     number = found[1] or found[2]
     unit = (found[3] or "usd").lower()
     if unit in ("$", "usd"):
@@ -72,10 +72,10 @@ def retape_many(
     candidate: Candidate,
     retape_case: RetapeCase,
     *,
-    only_diverged: bool = False,
-    budget: Budget = NO_BUDGET,
-    evidence: Path | None = None,
-    on_done: Callable[[], None] = lambda: None,
+    only_diverged: bool,
+    budget: Budget,
+    evidence: Path | None,
+    on_done: Callable[[], None],
 ) -> list[Retaping | Left]:
     """Retape cases one after another, with `only_diverged` just those that the candidate leaves.
 

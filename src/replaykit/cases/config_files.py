@@ -27,9 +27,9 @@ def find_project(directory: Path = Path(), has: Callable[[Path], bool] = Path.is
     return next((directory / name for name in PROJECT_FILES if has(directory / name)), None)
 
 
-def config_file(directory: Path = Path()) -> Path:
-    """Return the configuration file of a directory; raise `UsageError` if there is none."""
-    found = find_project(directory)
+def config_file() -> Path:
+    """Return the configuration file of the working directory; raise `UsageError` if there is none."""
+    found = find_project()
     if found is None:
         raise UsageError(f"there is no {PROJECT_FILES[0]} here", hint="Make one: replaykit init")
     return found

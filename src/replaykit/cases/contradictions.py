@@ -90,9 +90,9 @@ def _outputs(rule: Rule, other: Rule) -> str | None:
     if not isinstance(rule, OutputContains):
         return None
     if isinstance(other, OutputNotContains) and other.text in rule.text:
-        return f"an output with {rule.text[:40]!r} has {other.text[:40]!r} in it"
+        return f"an output that contains {rule.text[:40]!r} contains {other.text[:40]!r} as well"
     if isinstance(other, FinalOutputExists) and not other.exists and rule.text.strip():
-        return "without an output, nothing is in it"
+        return "a missing output contains nothing"
     return None
 
 

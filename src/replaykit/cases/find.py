@@ -76,12 +76,12 @@ def files_at(path: Path) -> Iterator[tuple[Path, CaseFile | SessionFile | Unusab
             is_empty = is_empty and sort is None
             yield file, sort
         if is_empty:
-            raise NothingSelected(f"{path} holds no case and no session", hint=_HOW_TO_MAKE.format(path=path))
+            raise NothingSelected(f"{str(path)!r} contains no case and no session", hint=_HOW_TO_MAKE.format(path=path))
     elif path.exists():
         yield path, _named(path)
     else:
         hint = "A CASE is a case.yaml, a session file, or a directory of them."
-        raise UsageError(f"{path} does not exist", hint=hint)
+        raise UsageError(f"{str(path)!r} does not exist", hint=hint)
 
 
 _HOW_TO_MAKE = "Make one: replaykit scaffold TRACE --out {path}/NAME"

@@ -83,12 +83,12 @@ def write_fixtures(
     return list(written)
 
 
-def value_writer(directory: FilePath, redactor: Redactor | None = None, passed: Iterable[Raw] = ()) -> ValueWriter:
+def value_writer(directory: FilePath, redactor: Redactor | None, passed: Iterable[Raw] = ()) -> ValueWriter:
     """Return a writer for the large values of a directory's fixtures; `passed` is for `ValueWriter`."""
     return ValueWriter(Path(directory) / FIXTURES, partial(clean_bytes, redactor=redactor), passed)
 
 
-def reference_names(redactor: Redactor | None = None) -> CanBeNamed:
+def reference_names(redactor: Redactor | None) -> CanBeNamed:
     """Return a function that decides whether a reference may replace the argument at a path.
 
     Under a name such as `password` it may not: redaction would mistake the reference for a secret.
@@ -143,9 +143,9 @@ def fixture_files(directory: FilePath) -> list[Path]:
     return [_place(case, name) for name in sorted(names)]
 
 
-def read_fixture(file: Path, recorded: Sequence[Call] = ()) -> list[Call]:
+def read_fixture(file: Path) -> list[Call]:
     """Return the calls in one fixture file, in file order."""
-    return FixtureReader(file.parent, recorded).read(file)
+    return FixtureReader(file.parent).read(file)
 
 
 def _by_name(calls: Iterable[Call]) -> dict[tuple[str, str], list[Call]]:

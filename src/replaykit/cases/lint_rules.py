@@ -369,7 +369,7 @@ def _repeated_calls(subject: Subject) -> Iterator[tuple[Fixture, Flaw]]:
         times = counts[fixture.call.seq]
         if times > 1:
             path = ("calls", fixture.index, "call")
-            message = f"call {fixture.call.seq} is there {times} times"
+            message = f"call {fixture.call.seq} appears {times} times"
             yield fixture, Flaw(path, "duplicate-call", message, "Give every call of the case its own number.")
 
 

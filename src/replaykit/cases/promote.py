@@ -47,7 +47,7 @@ class Promoted(Struct, frozen=True, kw_only=True):
 
 def promote(
     source: str,
-    out: FilePath | None = None,
+    out: FilePath | None,
     *,
     format: str | None = None,
     run_id: str | None = None,
@@ -194,7 +194,7 @@ class Picked(Struct, frozen=True, kw_only=True):
     """False if the file holds several runs."""
 
 
-def pick_run(source: Source, format: str | None = None, select: str | None = None) -> Picked:
+def pick_run(source: Source, format: str | None, select: str | None) -> Picked:
     """Return the run of this id or id prefix, `last`, `last-failed`, or the only one; raise `UsageError` otherwise."""
     importer = importer_of(source, format)
     seen = _SeenRuns(source.file, select)

@@ -77,7 +77,7 @@ def _session(document: Document, at: DocumentPath, value: Json, *, trail: tuple[
     trail = (*trail, str(Path(document.file).resolve())) if not at else trail
     file = _named(document, at, named)
     if str(file.resolve()) in trail:
-        raise document.error(f"{FOLLOWED}: {named!r} leads back to where it is named", (*at, FOLLOWED))
+        raise document.error(f"{FOLLOWED}: {named!r} refers back to the file that names it", (*at, FOLLOWED))
     if len(trail) > MAX_FOLLOWED:
         raise document.error(f"{FOLLOWED}: more than {MAX_FOLLOWED} files name one another", (*at, FOLLOWED))
     inner = _opened(document, at, file)
@@ -101,7 +101,7 @@ def _named(document: Document, at: DocumentPath, text: str) -> Path:
 
 def _opened(document: Document, at: DocumentPath, file: Path) -> Document:
     if not file.is_file():
-        hint = f"It is looked for beside {document.file}."
+        hint = f"The path is relative to {document.file}."
         raise document.error(f"{FOLLOWED}: there is no file {str(file)!r}", (*at, FOLLOWED), hint=hint)
     return load_document(file, limit_bytes=MAX_CASE_BYTES)
 

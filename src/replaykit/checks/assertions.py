@@ -88,7 +88,8 @@ Assertions: TypeAlias = tuple[Assertion, ...]
 def parse_assertion(kind: str, value: Json) -> Assertion:
     """Parse `kind: value` of a case; raise `BadAssertion` if it is invalid."""
     if kind not in ASSERTIONS:
-        raise BadAssertion(f"unknown assertion {kind!r}; {nearest(str(kind), ASSERTIONS)}")
+        message = f"unknown assertion {kind!r}; {nearest(str(kind), ASSERTIONS)}"
+        raise BadAssertion(message, hint="List all of them: replaykit help assertions")
     return Assertion(kind, value, ASSERTIONS.get(kind).parse(value))
 
 

@@ -27,8 +27,8 @@ class BudgetCost(Rule, frozen=True):
 
     plain = "max_usd"
     notes = {
-        "max_usd": "the most, in US dollars; a plain number sets this",
-        "unknown_usd": "what a call costs whose cost the log does not have",
+        "max_usd": "the maximum, in US dollars; a plain number sets this",
+        "unknown_usd": "the cost of a call whose cost is not in the log",
     }
     examples = ("budget.cost: 0.05", "budget.cost: {max_usd: 0.05, unknown_usd: 0}")
     max_usd: Annotated[float, Meta(ge=0)]
@@ -67,9 +67,9 @@ class BudgetTokens(Rule, frozen=True):
 
     plain = "max"
     notes = {
-        "max": "the most, in and out together; a plain number sets this",
-        "input": "the most that went in",
-        "output": "the most that came out",
+        "max": "the maximum of input and output together; a plain number sets this",
+        "input": "the maximum of input tokens",
+        "output": "the maximum of output tokens",
     }
     examples = ("budget.tokens: 2000", "budget.tokens: {input: 1500, output: 500}")
     max: Count | None = None
@@ -120,8 +120,8 @@ class BudgetLatency(Rule, frozen=True):
 
     plain = "max_s"
     notes = {
-        "max_s": "the most, in seconds; a plain number sets this",
-        "own_time": "add what the agent took beside its calls",
+        "max_s": "the maximum, in seconds; a plain number sets this",
+        "own_time": "also count the time that the agent spent between its calls",
     }
     examples = ("budget.latency: 10", "budget.latency: {max_s: 12.5, own_time: true}")
     max_s: Seconds
@@ -152,8 +152,8 @@ def _unknown_text(unknown: list[LlmCall], run: TraceRun) -> str:
 
 class _Counted(Rule, frozen=True, kw_only=True):
     notes = {
-        "min": "the least",
-        "max": "the most",
+        "min": "the minimum",
+        "max": "the maximum",
         "model": "the model's name; `*` matches anything; default: all models",
     }
     min: Count | None = None

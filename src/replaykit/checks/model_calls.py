@@ -86,7 +86,7 @@ class LlmMalformedCall(Rule, frozen=True):
 
     def seen_in(self, run: TraceRun) -> Seen:
         malformed_call = next(malformed_calls(run), None)
-        expected = "a tool call that is no JSON" if self.malformed else "tool calls that are JSON objects"
+        expected = "a tool call that is not JSON" if self.malformed else "tool calls that are JSON objects"
         if malformed_call is None:
             text = "Every tool call is a JSON object"
             return Seen(not self.malformed, text, expected, "no such tool call", last_seq(run))

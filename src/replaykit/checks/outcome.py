@@ -118,7 +118,7 @@ class RunFailedSteps(Rule, frozen=True):
     """At least this many errors happened outside of calls, such as steps whose code did not run."""
 
     plain = "min"
-    notes = {"min": "the least number of errors; a plain number sets this"}
+    notes = {"min": "the minimum number of errors; a plain number sets this"}
     examples = ("run.failed_steps: 1",)
     min: Annotated[int, Meta(ge=1)]
 
@@ -133,7 +133,7 @@ class RunFailedSteps(Rule, frozen=True):
         seq = failing_call(run, last)
         if seq is None:
             seq = last.seq
-        return Seen(len(errors) >= self.min, f"The run went on over {actual}", expected, actual, seq)
+        return Seen(len(errors) >= self.min, f"The run continued after {actual}", expected, actual, seq)
 
 
 @register("steps.exhausted")

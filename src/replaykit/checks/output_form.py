@@ -97,8 +97,8 @@ class OutputLength(Rule, frozen=True):
     """The output is this long. Without an output it has no length, and the assertion does not hold."""
 
     notes = {
-        "min": "the least",
-        "max": "the most",
+        "min": "the minimum",
+        "max": "the maximum",
         "unit": "`characters`, `words` (between blanks) or `lines`",
     }
     examples = (

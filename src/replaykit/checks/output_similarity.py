@@ -22,7 +22,7 @@ class OutputEditDistance(Rule, frozen=True):
     Takes time in proportion to the length of the output times `max`.
     """
 
-    notes = {"to": "the text", "max": "the most letters, up to 1000"}
+    notes = {"to": "the text", "max": "the maximum number of characters that differ, up to 1000"}
     examples = ('output.edit_distance: {to: "You were charged $49.99.", max: 3}',)
     to: str
     max: Annotated[int, Meta(ge=0, le=1000)]
@@ -48,7 +48,7 @@ class OutputSimilar(Rule, frozen=True):
     "paid" and "not paid" are near, "car" and "automobile" are not.
     """
 
-    notes = {"to": "the text", "min": "the least similarity, from 0 to 1"}
+    notes = {"to": "the text", "min": "the minimum similarity, from 0 to 1"}
     examples = ('output.similar: {to: "You were charged $49.99 for a plan.", min: 0.7}',)
     to: str
     min: Share

@@ -212,8 +212,8 @@ class JudgeScore(JudgeRule, frozen=True, kw_only=True):
 
     notes = {
         "rubric": "what is rated",
-        "at_least": "the lowest score that holds",
-        "steps": "how to come to the score, one by one",
+        "at_least": "the lowest score that passes",
+        "steps": "the steps that lead to the score, in order",
         "calls": _CALLS,
     }
     examples = (
@@ -242,7 +242,7 @@ class JudgeFactual(JudgeRule, frozen=True, kw_only=True):
 
     plain = "reference"
     notes = {
-        "reference": "what is right: a text; a plain text sets this",
+        "reference": "the right answer, as text; a plain text sets this",
         "rubric": "your own wording of the question",
     }
     examples = ('judge.factual: "The charge of $49.99 is for the yearly plan"',)
@@ -291,9 +291,9 @@ class JudgeLabel(JudgeRule, frozen=True, kw_only=True):
     """A judge chooses this label, or one of these, for the output."""
 
     notes = {
-        "labels": "those to choose from, at least two",
-        "is": "the one that holds, or a list of those that do",
-        "rubric": "what to choose by; which one fits the output best without it",
+        "labels": "the labels to choose from, at least two",
+        "is": "the expected label, or a list of those that pass",
+        "rubric": "the criterion for the choice; default: the label that fits the output best",
     }
     examples = (
         "judge.label: {labels: [billing, shipping, other], is: billing}",

@@ -54,7 +54,7 @@ class ReplayNoDivergence(Rule, frozen=True):
 
     plain = "none"
     notes = {
-        "none": "true: there is none; a plain value sets this",
+        "none": "true: there must be none; a plain value sets this",
         "allow": "[sorts](formats.md#evidence) that do not count, such as `moved` and `unused`",
     }
     examples = (

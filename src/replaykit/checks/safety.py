@@ -211,7 +211,7 @@ class _Nothing(Rule, frozen=True, kw_only=True):
     notes = {
         "in": "where: `output`, `arguments` of tools, their `results`, `messages`, what `models` said; "
         "a plain list is this",
-        "kinds": "the only sorts that are looked for",
+        "kinds": "the only kinds that are looked for",
         "allow": "allowed texts; `*` matches anything",
     }
     places: list[Place] = field(default_factory=lambda: ["output", "arguments"], name="in")

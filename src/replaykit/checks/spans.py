@@ -60,11 +60,11 @@ class _Spans(Rule, frozen=True, kw_only=True):
         "name": "the name of the tool, model, request or step; `*` matches anything; a plain text sets this",
         "kind": "`tool`, `llm`, `exchange` or `step`",
         "status": "`ok` or `error`",
-        "min_s": "the least it took, in seconds",
-        "max_s": "the most it took",
+        "min_s": "the minimum duration, in seconds",
+        "max_s": "the maximum duration, in seconds",
         "within": "the name of a step or call that it was inside of, at any depth",
-        "min": "the least of such spans",
-        "max": "the most of them",
+        "min": "the minimum number of such spans",
+        "max": "their maximum number",
     }
     name: str = "*"
     kind: SpanKind | None = None

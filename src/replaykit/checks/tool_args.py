@@ -42,7 +42,7 @@ class ToolArgs(Rule, frozen=True):
         "tool": TOOL_NOTE,
         "arguments": "the arguments",
         "match": "`exact`, `superset`, `subset` or `ignore`",
-        "defaults": "what the tool takes where an argument is left out; counts on both sides",
+        "defaults": "values of arguments that may be left out; they count on both sides",
         "ignore": "[JSON paths](#json-paths) that are not compared",
         "occurrence": _OCCURRENCE,
     }

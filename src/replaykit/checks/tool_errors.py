@@ -37,8 +37,8 @@ class ToolErrorOccurred(Rule, frozen=True):
     plain = "tool"
     notes = {
         "tool": f"{TOOL_NOTE}; a plain text sets this",
-        "like": "what the failure says, as for `run.error`",
-        "min": "the least number of calls that failed this way",
+        "like": "the text of the failure, as for `run.error`",
+        "min": "the minimum number of calls that failed this way",
     }
     examples = (
         "tool.error: lookup_billing",

@@ -84,11 +84,11 @@ class ToolInvalidArguments(Rule, frozen=True):
     """The model called the tool with arguments that do not fit the definition it was given.
 
     Unknown and missing arguments, wrong types and values that are not in an enumeration count. The definitions are the
-    tools in the model's request; if it has none, the assertion does not hold. `min` is the least number of such calls.
+    tools in the model's request; if it has none, the assertion does not hold. `min` is their minimum number.
     """
 
     plain = "tool"
-    notes = {"tool": _ANY_TOOL, "min": "the least number of such calls"}
+    notes = {"tool": _ANY_TOOL, "min": "the minimum number of such calls"}
     examples = (
         "tool.invalid_arguments: search_flights",
         'tool.invalid_arguments: {tool: "*", min: 2}',
@@ -289,7 +289,7 @@ _OPEN = frozenset({"anyOf", "oneOf", "allOf", "$ref", "if", "patternProperties"}
 def argument_flaw(arguments: Json, schema: JsonObject) -> str | None:
     """Return the first flaw of the arguments; None if there is none, or the schema cannot tell."""
     if not isinstance(arguments, dict):
-        return f"arguments that are no object: {shown(arguments)}"
+        return f"arguments that are not an object: {shown(arguments)}"
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not _OPEN.isdisjoint(schema):
         return None

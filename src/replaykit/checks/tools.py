@@ -23,8 +23,8 @@ TOOL_NOTE = "the tool's name; `*` matches anything"
 class _ToolCount(Rule, frozen=True, kw_only=True):
     notes = {
         "count": "how many; a plain number sets this",
-        "min": "the least",
-        "max": "the most",
+        "min": "the minimum",
+        "max": "the maximum",
         "tool": f"{TOOL_NOTE}; all tools without it",
         "same_arguments": "only the largest group of calls with the same tool and arguments counts",
     }
@@ -110,9 +110,9 @@ class _NamedCall(Rule, frozen=True, kw_only=True):
     plain = "tool"
     notes = {
         "tool": f"{TOOL_NOTE}; a plain text sets this",
-        "arguments": "what the arguments must contain of a call",
-        "min": "the least of such calls",
-        "max": "the most of them",
+        "arguments": "what the arguments of a call must contain",
+        "min": "the minimum number of such calls",
+        "max": "their maximum number",
     }
     tool: str
     arguments: JsonObject | None = None

@@ -54,13 +54,13 @@ _NO_DIFFERENCE: Difference = ("", None)
 class TrajectoryMatch(Rule, frozen=True):
     """The agent's tool calls are these.
 
-    | `mode` | the run's calls | in order | others allowed | some may be missing |
+    | `mode` | the calls | in order | more | fewer |
     |---|---|---|---|---|
-    | `strict` | are the expected ones | yes | no | no |
-    | `in_order` | have the expected ones among them | yes | yes | no |
-    | `unordered` | are the expected ones | no | no | no |
-    | `subset` | are some of the expected ones | no | no | yes |
-    | `superset` | have the expected ones among them | no | yes | no |
+    | `strict` | are these | yes | no | no |
+    | `in_order` | include these | yes | yes | no |
+    | `unordered` | are these | no | no | no |
+    | `subset` | are among these | no | no | yes |
+    | `superset` | include these | no | yes | no |
 
     `subset` and `superset` describe the run's calls relative to the expected ones: an extra call passes only `superset`
     and `in_order`, a missing one only `subset`. Each expected call needs a call of its own. `args` is the relation of
@@ -157,7 +157,7 @@ class TrajectoryF1(Rule, frozen=True):
     none. Order and arguments do not count.
     """
 
-    notes = {"tools": "the expected tools, each as often", "min": "the least, from 0 to 1"}
+    notes = {"tools": "the expected tools; list a tool twice to expect it twice", "min": "the minimum, from 0 to 1"}
     examples = ("trajectory.f1: {tools: [lookup_billing, send_email], min: 0.8}",)
     tools: list[str]
     min: Share

@@ -24,7 +24,7 @@ class TrajectoryBefore(Rule, frozen=True):
     A run that never calls `then` passes; if it must call it, add `tool.called`.
     """
 
-    notes = {"first": f"what must come first: {TOOL_NOTE}", "then": "what may come then"}
+    notes = {"first": f"what must come first: {TOOL_NOTE}", "then": "what may follow"}
     examples = ("trajectory.before: {first: lookup_billing, then: send_email}",)
     first: str
     then: str
@@ -49,7 +49,7 @@ class TrajectoryBefore(Rule, frozen=True):
 class TrajectoryNeverAfter(Rule, frozen=True):
     """`tool` was not called again after the first call of `after`. A run that calls neither passes."""
 
-    notes = {"tool": f"what may not come: {TOOL_NOTE}", "after": "what ends its time"}
+    notes = {"tool": f"what may not follow: {TOOL_NOTE}", "after": "the tool that it may not follow"}
     examples = ("trajectory.never_after: {tool: lookup_*, after: send_email}",)
     tool: str
     after: str
@@ -77,8 +77,8 @@ class TrajectoryNoLoop(Rule, frozen=True):
 
     plain = "repeats"
     notes = {
-        "repeats": "how many times in a row make a loop; a plain number sets this",
-        "period": "the longest stretch that is looked for, up to 20 calls",
+        "repeats": "how many repetitions in a row are a loop; a plain number sets this",
+        "period": "the longest sequence that is looked for, up to 20 calls",
         "ignore_arguments": "compare calls by tool only, not by arguments",
     }
     examples = (

@@ -14,12 +14,12 @@ from replaykit.checks.rule import Rule, Seen, in_range
 from replaykit.model.values import Json
 
 VALUE_NOTES = {
-    "equals": "the value it is",
-    "matches": "what it has at least, as for `tool.called`: an object may have more keys, at any depth",
+    "equals": "the value it must have",
+    "matches": "what it must contain, as for `tool.called`: an object may have more keys, at any depth",
     "contains": "a text that it contains; for a value that is not text, in its JSON",
     "regex": "a pattern in it, as for `output.regex`",
-    "min": "the least number it may be",
-    "max": "the largest number it may be",
+    "min": "the minimum, for a number",
+    "max": "the maximum, for a number",
 }
 
 

@@ -178,7 +178,7 @@ def _usage_text(error: click.UsageError) -> str:
     message = error.format_message()
     if message.startswith("Usage: "):  # a group without a command: its whole help
         return message
-    text = _error_text(message[:1].lower() + message[1:])
+    text = _error_text(message[:1].lower() + message[1:].removesuffix("."))  # as errors of our own are written
     if error.ctx is None:
         return text
     return f"{text}\n{error.ctx.get_usage()}\nSee: {error.ctx.command_path} --help"

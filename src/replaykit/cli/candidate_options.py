@@ -34,7 +34,7 @@ candidate = options.combined(
 jobs = click.option(
     "-j",
     "--jobs",
-    type=click.IntRange(1),
+    type=options.WholeNumber(1),
     help="Run N at once.  [default: 1; one per core for a configured Python agent]",
 )
 on = click.option(
@@ -43,7 +43,7 @@ on = click.option(
     help="Run a Python agent in copies of the working directory: in processes of this machine, or on a Dask cluster.",
 )
 chaos = options.combined(
-    click.option("--seed", type=click.IntRange(0), help="With --chaos: the seed of the faults.  [default: 0]"),
+    click.option("--seed", type=options.WholeNumber(0), help="With --chaos: the seed of the faults.  [default: 0]"),
     click.option(
         "--chaos",
         metavar="PROFILE|FILE",

@@ -74,10 +74,10 @@ def command() -> None:
 
 @command.command(name="run", cls=candidate_options.BeforeProgram)
 @click.option("--profile", metavar="NAME", help="A profile (`replaykit chaos profiles`), or a file with faults.")
-@click.option("--seed", type=click.IntRange(0), help="The seed of the faults.  [default: the project's, or 0]")
+@click.option("--seed", type=options.WholeNumber(0), help="The seed of the faults.  [default: the project's, or 0]")
 @click.option(
     "--repeat",
-    type=click.IntRange(1),
+    type=options.WholeNumber(1),
     default=1,
     show_default=True,
     help="Run each scenario N times, each with the next seed.",
@@ -184,9 +184,11 @@ def profiles(as_json: bool) -> None:
 @click.argument("text", required=False)
 @options.repeated("--input", "inputs", metavar="TEXT", help="The input to vary: JSON, or else text.")
 @options.repeated("--kind", "kinds", metavar="KIND", help="Only this kind of mutation. Repeatable.")
-@click.option("--count", type=click.IntRange(1, 1000), help="Variants per input.  [default: the configuration's, or 9]")
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of variants made by rules."
+    "--count", type=options.WholeNumber(1, 1000), help="Variants per input.  [default: the configuration's, or 9]"
+)
+@click.option(
+    "--seed", type=options.WholeNumber(0), default=0, show_default=True, help="The seed of variants made by rules."
 )
 @click.option(
     "--by",
@@ -221,11 +223,11 @@ def mutate(
     as_json: bool,
     **named: Any,
 ) -> int:
-    """Generate input variants: typos, other alphabets, paraphrases, injections.
+    """Generate variants of inputs, and test the agent with them.
 
-    Rules generate them, or a model that you name. A model's variants are stored in mutations.json beside the
-    configuration. Only --ask-model calls the model; without it, a missing variant is an error. Without TEXT, the
-    configuration's inputs are used.
+    Variants have typos, letters of other alphabets, another wording, or injected instructions. Rules generate them, or
+    a model that you name. A model's variants are stored in mutations.json beside the configuration. Only --ask-model
+    calls the model; without it, a missing variant is an error. Without TEXT, the configuration's inputs are used.
 
     The variants are printed. With --run, the agent gets each of them in a live world and must keep the contract. Exit 1
     if the score is below --min-score, 3 if the model's variants are missing or it cannot be reached.

@@ -71,12 +71,12 @@ _reports = options.combined(
     help="Fail a fixed replay that was less isolated than this (`replaykit doctor`).",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), help="The seed of mutations and faults.  [default: the project's, or 0]"
+    "--seed", type=options.WholeNumber(0), help="The seed of mutations and faults.  [default: the project's, or 0]"
 )
 @click.option(
     "-j",
     "--jobs",
-    type=click.IntRange(1),
+    type=options.WholeNumber(1),
     help="Run N at once.  [default: 1; one per core for a Python agent]",
 )
 @click.option(
@@ -252,7 +252,7 @@ def _share(text: str | None, timings: Path | None) -> Shard:
 
 def _no_reports(output: Path | None, *reports: Path | None) -> dict[Path, ReportForm]:
     """Refuse reports of one shard: they would look like those of the suite."""
-    hint = "Write them where all shards are there: replaykit ci merge DIR -o reports"
+    hint = "Write reports once all shards are done: replaykit ci merge DIR -o reports"
     if any(report is not None for report in reports):
         raise UsageError("a shard has no reports", hint=hint)
     if output is not None and (output.suffix or output.is_file()):
@@ -321,7 +321,7 @@ def _telling_of_a_stop(files: Collection[Path]) -> Iterator[None]:
         click.echo("stopped before everything was run: no verdict, no report", err=True)
         for file in files:
             if file.exists():
-                click.echo(f"{file} is from before", err=True)
+                click.echo(f"{file} is from an earlier run", err=True)
         raise
 
 

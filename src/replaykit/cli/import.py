@@ -59,9 +59,7 @@ def command() -> None:
 @click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
 @click.option("--format", "format_", metavar="NAME", help="The format of the files, where it cannot be recognised.")
 @click.option("--since", metavar="TIME", help="Only runs that started since: 7d, 24h, or 2026-02-15.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1), metavar="N", help="Import at most N runs, in the order they are found."
-)
+@click.option("-n", "--limit", type=options.WholeNumber(1), help="Import at most N runs, in the order they are found.")
 @import_runs.target_options
 @reports
 def files(paths: tuple[Path, ...], format_: str | None, **parameters: Any) -> int:

@@ -97,7 +97,7 @@ def import_into_project(
     force: bool = False,
     store_path: Path | None = None,
     dry_run: bool = False,
-    needs_sessions: bool = False,
+    needs_sessions: bool,
     quiet: bool = False,
 ) -> ImportResult:
     """Import the records into the store, session files and cases, and count them on stderr."""

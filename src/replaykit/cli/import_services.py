@@ -27,7 +27,12 @@ timeout = click.option(
 _which = options.combined(
     timeout,
     click.option(
-        "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Import at most N runs."
+        "-n",
+        "--limit",
+        type=options.WholeNumber(1, 10_000),
+        default=100,
+        show_default=True,
+        help="Import at most N runs.",
     ),
     click.option(
         "--min-latency-ms", type=options.NumberRange(0), default=0, help="Only runs that took at least this long."
@@ -128,7 +133,7 @@ def _import(
 ) -> int:
     search = {name: parameters.pop(name) for name in ("status", "since", "min_latency_ms", "limit", "timeout_s")}
     if not traces and not is_asked:
-        raise UsageError("which traces?", hint=f"Name some: --trace ID, or {option}")
+        raise UsageError("no traces selected", hint=f"Select them: --trace ID, or {option}")
     if traces:
         refuse_choosing("--trace", "is_whole", "experiment")
     return import_runs.import_and_report(fetch_records(service, traces, project, **search), **parameters)

@@ -17,6 +17,7 @@ from replaykit.errors import UsageError
 from replaykit.project.agent import AgentType
 from replaykit.project.find_agent import agent_type, find_agents
 from replaykit.project.shape import PROJECT
+from replaykit.report.layout import fit
 from replaykit.report.project import NewProject, project_text
 
 _README = """# Cases
@@ -160,8 +161,8 @@ def _ask_agent(found: list[str]) -> str:
     """Ask for the kind of the agent, then for its name; the agents that were found are the defaults."""
     default = agent_type(found[0]).value if found else _LATER
     if found:
-        click.echo(f"Found: {', '.join(found)}", err=True)
-    click.echo("What is your agent: a Python function, a command, or an HTTP endpoint?", err=True)
+        click.echo(fit(f"Found: {', '.join(found)}"), err=True)
+    click.echo(fit("What is your agent: a Python function, a command, or an HTTP endpoint?"), err=True)
     kind = click.prompt("Agent", type=options.OneOf([*_KINDS, _LATER]), default=default, err=True)
     if kind == _LATER:
         return ""
@@ -171,7 +172,7 @@ def _ask_agent(found: list[str]) -> str:
     def checked(text: str) -> str:
         answer = text.strip()
         if agent_type(answer) is not agent_kind:
-            raise click.UsageError(f"{answer!r} does not name one.")
+            raise click.UsageError(f"{answer!r} does not name one")
         return answer
 
     answer: str = click.prompt(question, default=fitting[0] if fitting else None, value_proc=checked, err=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     help="The URL of a server that speaks HTTP; clients connect to a port on loopback instead.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="With --http: the port to listen on.  [default: a free one]"
+    "--port", type=options.WholeNumber(0, 65535), help="With --http: the port to listen on.  [default: a free one]"
 )
 @options.flag("--record", help="Record a separate run in the store.")
 @click.option("--replay", "run_id", metavar="RUN", help="Answer from this recorded run; start no server.")

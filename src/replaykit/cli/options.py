@@ -175,12 +175,26 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 o
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.choices:
-            self.fail(f"unknown value {value!r}; {nearest(value, self.choices)}", param, ctx)
+            message = f"unknown value {value!r}; {nearest(value, self.choices)}"
+            if isinstance(param, click.Argument):  # click would name it by its brackets
+                raise click.UsageError(message, ctx)
+            self.fail(message, param, ctx)
         return str(value)
+
+
+class WholeNumber(click.IntRange):
+    """A whole number of a range: `N` in the help."""
+
+    name = "whole number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "N"
 
 
 class NumberRange(click.FloatRange):
     """A number of a range. NaN belongs to none, though it is neither below nor above."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -191,6 +205,8 @@ class NumberRange(click.FloatRange):
 
 class Seconds(NumberRange):
     """A time limit: more than nothing, at most a day."""
+
+    name = "seconds"
 
     def __init__(self) -> None:
         super().__init__(min=0, max=MAX_TIMEOUT_S, min_open=True)

@@ -44,7 +44,7 @@ def load_plugins(config: Path | None = None, files: ConfigFiles = WORKING_TREE) 
             context.call_on_close(lambda: os.environ.pop(MODULES_VARIABLE, None))
 
 
-def named_plugins(config: Path | None = None, files: ConfigFiles = WORKING_TREE) -> Any:
+def named_plugins(config: Path | None, files: ConfigFiles) -> Any:
     """Return the plugins that a configuration names, and import none of them; None without any."""
     file = config or find_project(has=files.has)
     if file is None or not files.has(file):

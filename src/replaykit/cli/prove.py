@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="The candidate with the fix, written like --bad. The options of `replay` work as well.",
 )
 @click.option(
-    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each N times; they must agree."
+    "--repeat", type=options.WholeNumber(1), default=1, show_default=True, help="Run each N times; they must agree."
 )
 @options.flag("--dry-run", help="Do not write the proof into the case.")
 @options.timeout

@@ -224,5 +224,5 @@ def _pass_through(program: tuple[str, ...]) -> int:
     """Inside of a recorded or replayed program: the command takes part in that, as any other."""
     run = os.environ.get(RECORDING)
     under_way = f"run {run} is recorded already" if run else "a replay is under way"
-    hint(f"replaykit: {under_way}; the command takes part in it")
+    hint(f"replaykit: {under_way}; the command joins it")
     return shell_code(run_in_foreground(program, os.environ, 1).code)

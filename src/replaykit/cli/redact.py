@@ -59,7 +59,7 @@ def command(targets: tuple[str, ...], dry_run: bool, store_path: Path | None, as
             from replaykit.store.redaction import redact_runs
 
             leaks += redact_runs(store_path, runs, redactor, dry_run=dry_run)
-    options.note(*(f"left alone: {file.file}: {file.why}" for file in passed_over))
+    options.note(*(f"skipped: {file.file}: {file.why}" for file in passed_over))
     as_document = partial(redact_json, passed_over=passed_over, dry_run=dry_run)
     options.show(as_json, leaks, partial(redact_text, dry_run=dry_run), as_document)
     return failed_if(dry_run and leaks)

@@ -39,8 +39,9 @@ SYNONYMS: Mapping[str, str] = {
     "check": "lint",
     "setup": "init",
     "config": "init",
-    "delete": "store",
-    "clean": "store",
+    "formats": "help formats",
+    "delete": "store prune",
+    "clean": "store prune",
 }
 """Words of other tools for what a command does, and the command to suggest for each."""
 FLAKESTORM: Mapping[tuple[str, ...], tuple[str, ...]] = {

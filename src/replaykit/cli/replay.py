@@ -85,7 +85,7 @@ class ReplayOptions(NamedTuple):
     show_default=True,
     help="The verdict that passes; `reproduced` proves that a case is red.",
 )
-@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="Run each case N times.")
+@click.option("--repeat", type=options.WholeNumber(1), default=1, show_default=True, help="Run each case N times.")
 @click.option("--take", metavar="NAME", help="Serve this take and no other.  [default: the first that fits]")
 @options.timeout
 @candidate_options.consent
@@ -193,7 +193,7 @@ def _candidate(options_: ReplayOptions, project: Any) -> tuple[Any, int]:
     )
     candidate_options.check_servers(servers, candidate, jobs)
     if options_.seed is not None and options_.chaos is None:
-        raise UsageError("--seed has no effect without faults", hint="Name some: --chaos PROFILE")
+        raise UsageError("--seed has no effect without faults", hint="Name a profile: --chaos PROFILE")
     if options_.pin_env and options_.no_pins:
         raise UsageError("--pin-env and --no-pins cannot be combined")
     return candidate, jobs

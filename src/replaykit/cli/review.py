@@ -115,7 +115,7 @@ def _ask_person(item: JudgedItem) -> str:
     if question.asks is Asks.LABEL:
         labels = dict(enumerate(question.labels, 1))
         listed = ", ".join(f"{number} {label}" for number, label in labels.items())
-        answer = click.prompt(f"{listed}, or 0 to skip", type=click.IntRange(0, len(labels)), err=True)
+        answer = click.prompt(f"{listed}, or 0 to skip", type=options.WholeNumber(0, len(labels)), err=True)
         return labels.get(answer, _SKIP)
     choice = click.prompt("[p]ass, [f]ail, [s]kip or [q]uit", type=options.OneOf(["p", "f", "s", "q"]), err=True)
     return {"p": "pass", "f": "fail", "s": _SKIP}.get(choice, _QUIT)

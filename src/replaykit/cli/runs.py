@@ -17,7 +17,7 @@ from replaykit.telemetry.span import trace_id_of
 
 
 @click.command(name="runs")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most N runs.")
+@click.option("-n", "--limit", type=options.WholeNumber(1), default=20, show_default=True, help="Show at most N runs.")
 @options.flag("--all", "everything", help="Show all runs.")
 @click.option(
     "--status", type=options.OneOf([status.value for status in RunStatus]), help="Only runs with this status."

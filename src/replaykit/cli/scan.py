@@ -30,7 +30,7 @@ _STDIN = "-"
 @options.flag("--staged", help="Scan what is staged in git.")
 @options.flag("--ignored", help="Also scan files that git ignores.")
 @click.option(
-    "--max-mb", type=click.IntRange(1, 1024), default=16, show_default=True, help="Skip files larger than this."
+    "--max-mb", type=options.WholeNumber(1, 1024), default=16, show_default=True, help="Skip files larger than this."
 )
 @options.flag("--sarif", help="Print the findings as SARIF 2.1.0.")
 @trusted_config.config_from
@@ -77,7 +77,7 @@ def command(
             scanning.advance()
             if isinstance(found, Passed):
                 passed_over.append(found)
-                detail(f"not looked at: {found.file}: {found.why}")
+                detail(f"not scanned: {found.file}: {found.why}")
                 _report_passed(found, paths)
             else:
                 scanned += 1
@@ -95,9 +95,9 @@ def command(
 def _report_passed(found: Passed, paths: tuple[Path, ...]) -> None:
     """Say what was not looked at, unless that is what anybody expects of an image or a link in a directory."""
     if found.file.endswith(".db"):
-        options.note(f"not looked at: {found.file}: {found.why}; to look at a run: replaykit redact RUN --dry-run")
+        options.note(f"not scanned: {found.file}: {found.why}; to look at a run: replaykit redact RUN --dry-run")
     elif "bytes" in found.why or "read" in found.why or Path(found.file) in paths:
-        options.note(f"not looked at: {found.file}: {found.why}")
+        options.note(f"not scanned: {found.file}: {found.why}")
 
 
 def _texts(

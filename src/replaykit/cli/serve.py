@@ -36,7 +36,7 @@ _MAX_REASONS = 20
 
 @click.command(name="serve")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=4318, show_default=True, help="The port; 0 picks a free one."
+    "--port", type=options.WholeNumber(0, 65535), default=4318, show_default=True, help="The port; 0 picks a free one."
 )
 @click.option(
     "--host",
@@ -94,9 +94,9 @@ def command(
     except ValueError:
         is_loopback = False
     if not is_loopback:
-        click.echo(f"warning: anybody who can reach {host} can add runs to this store", err=True)
+        click.echo(f"warning: anyone who can reach {host} can add runs to this store", err=True)
     if not can_read():
-        click.echo(f"note: only OTLP as JSON is taken. For protobuf: {install_hint('otel')}", err=True)
+        click.echo(f"note: only OTLP as JSON is accepted. For protobuf: {install_hint('otel')}", err=True)
     load_plugins()
     path = default_store_path() if store_path is None else store_path
     teller = _Reporter(as_json=as_json)
@@ -137,8 +137,8 @@ class _Reporter:
         if self._as_json:
             self._line(ReceiverListening(url=url, store=str(store)))
         else:
-            click.echo(f"listening on {url}, into {store}; Ctrl-C ends it", err=True)
-            click.echo(f"send to it: OTEL_EXPORTER_OTLP_ENDPOINT={url}", err=True)
+            click.echo(f"listening on {url}, storing runs in {store}; press Ctrl-C to stop", err=True)
+            click.echo(f"point your agent to it: OTEL_EXPORTER_OTLP_ENDPOINT={url}", err=True)
 
     def settled(self, settled: SettledTrace) -> None:
         """A trace has become a run, or could not."""

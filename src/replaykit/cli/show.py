@@ -16,7 +16,7 @@ from replaykit.cli.verbosity import hint, is_quiet, is_verbose, reports
 @click.command(name="show", cls=candidate_options.PythonAgentOnly)
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", metavar="STEP", help="Only this step: its name, its number, or -1 for the last.")
-@click.option("--event", type=click.IntRange(0), metavar="N", help="Only this event, by the number in front of it.")
+@click.option("--event", type=options.WholeNumber(0), help="Only this event, by the number in front of it.")
 @options.flag("--steps", "as_steps", help="List the steps of the run that you can resume or fork from.")
 @options.flag("--forks", "as_forks", help="Show the run's parent and forks as a tree.")
 @options.flag("--state", "with_state", help="With --step: the state after it.")

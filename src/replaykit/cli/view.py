@@ -34,7 +34,7 @@ from replaykit.viewer.target import find_target
 @click.argument("other", metavar="[OTHER]", required=False)
 @click.option("--share", type=options.FILE, metavar="FILE", help="Write one HTML file that shows TARGET, and end.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="The port on 127.0.0.1."
+    "--port", type=options.WholeNumber(0, 65535), default=0, show_default="a free one", help="The port on 127.0.0.1."
 )
 @click.option(
     "--agent", metavar="MODULE:FUNCTION", help="The agent, a Python function, to fork runs from the page with."
@@ -62,7 +62,7 @@ def command(
     are compared. Without a target, the page lists what there is.
 
     A failed run opens at the event that went wrong. A run that is being recorded grows on screen. The page is served on
-    this machine only, under an address that nobody can guess. Ctrl-C ends it.
+    this machine only, under a random address. Ctrl-C ends it.
 
     With --agent, you can fork a run from the page. The agent runs as with `replaykit fork`: what has effects happens
     only after you have allowed it by name.

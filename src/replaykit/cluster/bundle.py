@@ -150,7 +150,7 @@ def _refuse_large(directory: Path, sizes: dict[str, int], limit_bytes: int) -> N
 def unpack(data: bytes, digest: str, target: Path, *, limit_bytes: int = MAX_BUNDLE_BYTES) -> None:
     """Write the files of a bundle to a new directory. An invalid bundle raises before anything is written."""
     if digest_of(data) != digest:
-        raise _wrong("its hash is not the one it was announced with", digest)
+        raise _wrong("its hash does not match the announced one", digest)
     try:
         whole_bytes = zstandard.frame_content_size(data)
         # Allow for the list of paths and sizes on top of the files.

@@ -65,7 +65,7 @@ def connect(on: str, bundle: Bundle, job: bytes) -> DaskEngine:
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         hint = "Start one: dask scheduler, and beside it: dask worker HOST:PORT"
-        reason = str(error) or f"nothing came within {CONNECT_S:g} s"
+        reason = str(error) or f"no answer within {CONNECT_S:g} s"
         raise FetchFailed(f"no scheduler answers at {on}: {reason}", hint=hint) from None
     try:
         return DaskEngine(client, bundle, job)

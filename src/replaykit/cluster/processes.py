@@ -16,7 +16,7 @@ from replaykit.candidates.process import kill_group
 from replaykit.cluster.bundle import unpack
 from replaykit.cluster.protocol import ItemReply, frames_of, messages_in
 from replaykit.errors import FetchFailed
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 
 TRIES = 3
 """The number of processes that may die with an item before it is given up."""

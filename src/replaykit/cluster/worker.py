@@ -27,7 +27,7 @@ from replaykit.cluster.protocol import ClusterJob, Item, ItemReply, ReplayItem, 
 from replaykit.config import default_store_path
 from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, UsageError
 from replaykit.model.events import AnyEvent, Call
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 from replaykit.project.case_selection import FiledCase, case_loader
 from replaykit.project.plugins import load_plugins, plugin_names
 from replaykit.project.project import load_project

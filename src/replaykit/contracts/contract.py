@@ -56,7 +56,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
         faults = (self.tool_faults, self.llm_faults, self.context_faults)
         active = list(compress(("tool", "llm", "context"), faults))
         if active:
-            return f"active are faults of: {', '.join(active)}"
+            return f"active faults: {', '.join(active)}"
         return "no fault is active"
 
 

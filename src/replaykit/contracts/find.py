@@ -109,10 +109,17 @@ def lint_contracts(path: FilePath) -> list[Problem]:
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
+_CONFIGURATION_KEYS = ("replaykit", "agent", "cases", "replays")
+"""Keys that a configuration has and a contract never does."""
+
+
 def _flaws(document: Document) -> Flaws:
     value = document.value
     parts: dict[str, Shape] = {"contract": CONTRACT, "contracts": CONTRACTS}
     present = [part for part in parts if isinstance(value, dict) and value.get(part) is not None]
+    if not present and isinstance(value, dict) and not value.keys().isdisjoint(_CONFIGURATION_KEYS):
+        yield Flaw((), "no-contract", "this configuration has no contract", "Add one under `contracts:`.")
+        return
     flaws = list(find_flaws(CONTRACT, value)) if not present else []
     for part in present:
         flaws += find_flaws(parts[part], value[part], (part,))

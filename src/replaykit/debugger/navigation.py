@@ -231,7 +231,7 @@ def _open_page(step_list: StepList, view: DebuggerView, page: Page) -> DebuggerV
     if page is view.page:  # the key that opened a page closes it
         return replace(view, page=None, top=0)
     if page is Page.COMPARE and step_list.run.origin.run is None:
-        return view.with_message("this run is no fork: there is nothing to compare it with", "yellow")
+        return view.with_message("this run is not a fork: there is no parent to compare it with", "yellow")
     return replace(view, page=page, top=0)
 
 

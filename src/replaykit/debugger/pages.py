@@ -23,7 +23,7 @@ _LOOKS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 HELP = """
   n  space  → ↓    the next step
-  b  p  ← ↑        the step before
+  b  p  ← ↑        the previous step
   0 home  $ end    the first step, the last step
   g                to a step, by its name or number
   s                the state after the step
@@ -38,9 +38,9 @@ HELP = """
   r  ?  q          read the run again; these keys; quit (also ctrl-c, ctrl-d)
 
 On a page:
-  space b  ↑ ↓     a screen on or back, a row up or down
+  space b  ↑ ↓     the next or the previous screen, a row up or down
   0 home  $ end    to its beginning, to its end
-  n p  → ←         the same of the next step, of the step before
+  n p  → ←         the same of the next step, of the previous step
   /  N  q          find a text on it; find it again; back to the step
 """
 

@@ -248,7 +248,7 @@ def state_change(event: State) -> str:
         return "not stored"
     parts = []
     if changed := [*change.put, *change.add, *change.cut]:
-        parts.append(f"changed {', '.join(changed)}")
+        parts.append(f"changed {', '.join(key or 'the whole' for key in changed)}")
     if change.drop:
         parts.append(f"dropped {', '.join(change.drop)}")
     if parts:

@@ -12,7 +12,7 @@ from replaykit.doctor.libraries import examine_libraries, examine_machine
 from replaykit.doctor.results import Examination
 
 
-def examine(store: Path | None = None, config: Path | None = None, *, with_plugins: bool = False) -> Examination:
+def examine(store: Path | None, config: Path | None, *, with_plugins: bool) -> Examination:
     """Check the machine, the installed libraries, and the project in the working directory. Nothing is written.
 
     `with_plugins` imports the plugins of the configuration. No other code of the project is run.

@@ -96,7 +96,7 @@ def _out_of_git(name: str, path: Path) -> DoctorItem:
     if rule is GitRule.TRACKED:
         advice = (f"git rm --cached {quoted}", f"echo '*' > {shlex.quote(str(path.parent / '.gitignore'))}")
         detail = (
-            f"{path} is in git: everybody with the repository has the recordings. What you pushed stays in its history"
+            f"{path} is in git: everyone with the repository has the recordings. What you pushed stays in its history"
         )
         return _item(name, ItemState.PROBLEM, detail, *advice)
     if rule is GitRule.NOT_IGNORED:

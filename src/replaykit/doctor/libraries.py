@@ -52,7 +52,7 @@ HTTP_LIBRARIES = {  # distribution: the oldest version whose requests are record
     "requests": "",
     "urllib3": "2.0",
 }
-NOT_REACHED = {  # distribution: its protocol, which is not recorded
+NOT_RECORDED = {  # distribution: its protocol, which is not recorded
     "grpcio": "gRPC",
     "pycurl": "libcurl",
     "websockets": "websockets",
@@ -65,7 +65,7 @@ _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*([0-9][0-9.]*)")
 def examine_libraries() -> list[DoctorItem]:
     """Report the installed SDKs, frameworks and HTTP libraries."""
     own = Requirements.own()
-    found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_reached()]
+    found = [*_dependencies(own), *_frameworks(own), *_sdks(), *_http_libraries(), *_not_recorded()]
     missing = sorted(name for name in (*FRAMEWORKS, *SDKS) if version_of(name) is None)
     if missing:
         detail = f"not installed, and not needed: {', '.join(missing)}"
@@ -160,7 +160,7 @@ def _frameworks(own: Requirements) -> Iterator[DoctorItem]:
         required = own.by_extra.get((extra, name), "")
         module = extra.replace("-", "_")
         if fits(version, required):
-            detail = f"{version}: reached by replaykit.integrations.{module}, {addition}"
+            detail = f"{version}: recorded by replaykit.integrations.{module}, {addition}"
             yield item("libraries", name, ItemState.OK, detail)
         else:
             yield item(
@@ -179,7 +179,7 @@ def _sdks() -> Iterator[DoctorItem]:
             continue
         through = [library for library in libraries if version_of(library) is not None]
         if through:
-            detail = f"{version}: reached, over {', '.join(through)}"
+            detail = f"{version}: recorded, through {', '.join(through)}"
             yield item("libraries", name, ItemState.OK, detail)
         else:
             detail = f"{version}: none of {', '.join(libraries)} is installed, so its requests may not be recorded"
@@ -192,7 +192,7 @@ def _http_libraries() -> Iterator[DoctorItem]:
         if version is None:
             continue
         if fits(version, f">={oldest}" if oldest else ""):
-            yield item("libraries", name, ItemState.OK, f"{version}: reached")
+            yield item("libraries", name, ItemState.OK, f"{version}: recorded")
         else:
             yield item(
                 "libraries",
@@ -203,10 +203,12 @@ def _http_libraries() -> Iterator[DoctorItem]:
             )
 
 
-def _not_reached() -> Iterator[DoctorItem]:
+def _not_recorded() -> Iterator[DoctorItem]:
     """Report all of them in one line, because most are only dependencies of something else."""
-    versions = {name: version_of(name) for name in NOT_REACHED}
-    installed = [f"{name} {version} ({NOT_REACHED[name]})" for name, version in versions.items() if version is not None]
+    versions = {name: version_of(name) for name in NOT_RECORDED}
+    installed = [
+        f"{name} {version} ({NOT_RECORDED[name]})" for name, version in versions.items() if version is not None
+    ]
     if installed:
         yield item(
             "libraries",
@@ -265,10 +267,10 @@ def _program(name: str, absence: str) -> DoctorItem:
             [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_MAX_WAIT_S
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
-        detail = f"{path} does not tell its version: {type(error).__name__}"
+        detail = f"{path} does not report its version: {type(error).__name__}"
         return item("machine", name, ItemState.NOTE, detail)
     if done.returncode != 0:
-        detail = f"{path} does not tell its version: exit code {done.returncode}"
+        detail = f"{path} does not report its version: exit code {done.returncode}"
         return item("machine", name, ItemState.NOTE, detail)
     version = done.stdout.strip().split(os.linesep)[0].removeprefix("git version ")
     return item("machine", name, ItemState.OK, f"{version}, {path}")

@@ -255,7 +255,7 @@ class Record(Struct, frozen=True):
             if key not in self.members:
                 advice = nearest(key[:_SHOWN_CHARS], self.members)
                 message = f"unknown {self.noun} {describe(key)}{where}; {advice}"
-                yield Flaw((*path, key), "unknown-key", message, f"Correct the {self.noun}, or take it away.")
+                yield Flaw((*path, key), "unknown-key", message, f"Correct the {self.noun}, or remove it.")
         for key in self.required:
             if key not in value:
                 yield Flaw(path, "missing-key", f"the {self.noun} {key!r} is missing{where}", f"Add {key}.")

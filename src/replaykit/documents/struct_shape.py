@@ -56,7 +56,7 @@ class Word(Struct, frozen=True):
         return {"enum": list(self.words)}
 
 
-def struct_shape(struct: type[Struct], *, noun: str = "key") -> Record:
+def struct_shape(struct: type[Struct], *, noun: str) -> Record:
     """Return the shape of a mapping that is converted to this struct; `noun` is the word for its keys in messages."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)

@@ -61,7 +61,7 @@ def _read_file(source: Source) -> Iterator[Found]:
     if not sessions:
         raise InvalidFile(_NOT_ONE, file=source.file)
     if unknown:
-        yield f"lines that are none of a stream: {unknown}"
+        yield f"lines that do not belong to a stream: {unknown}"
     for session in sessions.values():
         yield session.run()
 

@@ -52,7 +52,7 @@ _SHORT = 500
 _OF_MLFLOW = "mlflow."
 _EXPECTED = ("expected_response", "expected_answer", "expected_output", "expected_facts")
 _ADVICE = (
-    "A span without inputs or outputs was made with `mlflow.start_span` or had them taken out: call `span.set_inputs` "
+    "A span without inputs or outputs was made with `mlflow.start_span` or had them removed: call `span.set_inputs` "
     "and `span.set_outputs`, trace functions with `@mlflow.trace`, or turn on autologging of the library."
 )
 

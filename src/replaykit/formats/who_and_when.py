@@ -44,7 +44,7 @@ _ADVICE = (
 
 register_format(
     FORMAT,
-    "Who&When: talks of several agents with `mistake_agent` and `mistake_step`",
+    "Who&When: conversations of several agents with `mistake_agent` and `mistake_step`",
     lambda source: bool(source.first) and _is_annotated(source.first[0]),
     lambda source: of_each(source, lambda document: [_read(document)]),
 )

@@ -54,7 +54,7 @@ def _below(directory: Path, format: str | None) -> Iterator[ImportRecord]:
         else:
             yield from _read(file, format)
     if strangers:
-        skipped = f"{len(strangers)} files that are no traces" if len(strangers) > 1 else "1 file that is no trace"
+        skipped = f"{len(strangers)} files that are not traces" if len(strangers) > 1 else "1 file that is not a trace"
         names = ", ".join(strangers[:_NAMED])
         if len(strangers) > _NAMED:
             names += " …"
@@ -112,7 +112,7 @@ def _records(file: Path, format: str | None) -> Iterator[ImportRecord]:
         yield ImportRecord(origin=origin, problem=str(error))
 
 
-_NO_FAILURE = "no run failed, so no case was made; of a run that only looks well: replaykit scaffold RUN"
+_NO_FAILURE = "no run failed, so no case was made; for a run that only looks successful: replaykit scaffold RUN"
 _SHOWN_SUSPECTS = 5
 
 
@@ -169,7 +169,7 @@ def import_records(
 def _suspects_text(runs: list[str]) -> str:
     """Return a note about runs with status `success` that seem to have failed."""
     shown = first_few(runs, _SHOWN_SUSPECTS)
-    return f"looks wrong in spite of its success: {shown}; to make a case of it: replaykit scaffold RUN"
+    return f"succeeded, but looks wrong: {shown}; to make a case from it: replaykit scaffold RUN"
 
 
 def _refuse_several(into: ImportTarget, entries: list[ImportEntry]) -> None:

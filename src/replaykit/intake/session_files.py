@@ -17,7 +17,7 @@ FETCHED = Path(HOME, "imported")
 """Below the working directory: the latest version of sessions that are fetched each time."""
 
 
-def contract_of_imports(project: Project | None, named: str = "") -> str:
+def contract_of_imports(project: Project | None, named: str) -> str:
     """Return the contract of imported sessions: the given one, the only one, or the default."""
     known = [] if project is None else list(project.contracts)
     if named:
@@ -49,7 +49,7 @@ def text_of(run: TraceRun, file: Path, contract: str) -> str:
         raise UsageError(f"no session can be made of it: {error.message}", hint=error.hint) from None
 
 
-def keep_session(file: Path, text: str, *, force: bool = False) -> None:
+def keep_session(file: Path, text: str, *, force: bool) -> None:
     """Write a session file; an existing file with other content stays, unless `force`."""
     if holds(file, text):
         return

@@ -107,7 +107,7 @@ def contract_of(project: Project, source: SessionSource) -> str:
     contract = contract_of_imports(project, source.contract)
     if not contract:
         known = ", ".join(map(repr, project.contracts)) or "none is there yet"
-        raise UsageError("which contract shall its sessions keep?", hint=f"Add `contract: NAME` to it: {known}.")
+        raise UsageError("which contract must its sessions keep?", hint=f"Add `contract: NAME` to it: {known}.")
     return contract
 
 
@@ -196,7 +196,7 @@ def _failed(project: Project, index: int, error: ReplayKitError, run_id: str = "
 
 
 def import_sources(
-    project: Project, into: ImportTarget, timeout_s: float, on_entry: Callable[[], None] = lambda: None
+    project: Project, into: ImportTarget, timeout_s: float, on_entry: Callable[[], None]
 ) -> ImportResult:
     """Import every source that is not fetched each time anyway; one that fails does not stop the others."""
     entries: list[ImportEntry] = []

@@ -32,7 +32,7 @@ def subjects_of(
     return _with_sources(project, select_cases, on_fetched)
 
 
-def indexed_subjects_of(project: Project, *, on_fetched: OnFetched = nobody) -> IndexedCases:
+def indexed_subjects_of(project: Project, *, on_fetched: OnFetched) -> IndexedCases:
     """Return what `subjects_of` would for the whole configuration, without holding the cases in memory."""
     if not project.sources:
         return index_cases(project)

@@ -24,7 +24,7 @@ class StoreResult(StrEnum):
 def store_run(store: Store | None, run: TraceRun, *, dry_run: bool = False) -> StoreResult:
     """Store a run; raise `UsageError` if its id is invalid or belongs to a run that was not imported."""
     if not run.id.strip() or not run.id.isprintable():
-        raise UsageError(f"{run.id[:40]!r} is no id of a run")
+        raise UsageError(f"{run.id[:40]!r} is not an id of a run")
     run = replace(run, event_count=len(run.events))
     if store is None:
         return StoreResult.IMPORTED

@@ -411,7 +411,7 @@ FILE_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 31)
 expects to have over files and its children. They hold inside the user namespace only."""
 
 
-def drop_capabilities(keep: Iterable[int] = ()) -> None:
+def drop_capabilities(keep: Iterable[int]) -> None:
     """Give up all capabilities but these, for this process and everything that it starts.
 
     Needs PR_SET_NO_NEW_PRIVS; after that, only root can regain capabilities, by executing a program.

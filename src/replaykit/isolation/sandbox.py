@@ -253,7 +253,7 @@ class Sandbox:
             why = data.removeprefix(_FAILED).decode(errors="replace") or "its guardian died"
             raise IsolationFailed(
                 f"the process could not be isolated: {why}",
-                hint="`replaykit.isolation.support()` tells what this machine offers.",
+                hint="`replaykit.isolation.support()` returns what this machine offers.",
             )
         self._received = list(descriptors)
         self._setup = _json_in(descriptors[0])

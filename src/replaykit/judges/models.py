@@ -48,7 +48,7 @@ class ModelJudge:
     def ask(self, system: str, text: str) -> str:
         """Return the model's answer to a message under a system prompt."""
         if len(text) > MAX_CHARS:
-            raise JudgeFailed(f"the question has {len(text):,} characters, and {MAX_CHARS:,} is the most that is sent")
+            raise JudgeFailed(f"the question has {len(text):,} characters; at most {MAX_CHARS:,} are sent")
         return self._message_text(self._post(self._body(system, text)))
 
     def defaults(self) -> JsonObject:
@@ -100,7 +100,7 @@ class ModelJudge:
         if not key and not local:
             raise UsageError(f"{self.identity} needs a key", hint=f"Set {self.key_variable}.")
         if not (key.isascii() and key.isprintable()):  # urllib's error for a bad header would show the key
-            raise UsageError(f"{self.key_variable} is not a key: it holds characters that no header can")
+            raise UsageError(f"{self.key_variable} is not a key: it contains characters that headers cannot hold")
         return base, key
 
 

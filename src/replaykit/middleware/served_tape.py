@@ -127,7 +127,7 @@ def unpinned(pins: Pins) -> tuple[Deviation, ...]:
     texts = []
     if pinned:
         verb = "are" if len(pinned) > 1 else "is"
-        text = f"the case's {' and '.join(pinned)} {verb} held still for rk.now(), rk.uuid4() and rk.random() alone"
+        text = f"the case's {' and '.join(pinned)} {verb} frozen only for rk.now(), rk.uuid4() and rk.random()"
         texts.append(f"{text}: the agent serves other requests in the same process")
     if pins.environment:
         texts.append(f"not set in the agent's process: {', '.join(sorted(pins.environment))}")

@@ -102,11 +102,11 @@ class TapeRegistry:
         # A page in a browser on this machine is not local, and neither is a client of a reverse proxy on it.
         problem = ""
         if "origin" in request.headers or any(name in request.headers for name in _FORWARDED):
-            problem = "a request of somebody else"
+            problem = "a request from another machine"
         elif not _is_loopback(request.client):
             problem = "not from this machine"
         elif not _is_local_host(request.headers.get("host", "localhost")):
-            problem = f"asked for as {request.headers['host'][:80]!r}, which is no address of this machine"
+            problem = f"asked for as {request.headers['host'][:80]!r}, which is not an address of this machine"
         if problem:
             return _error_reply(403, f"{problem}: set ${TOKEN_VARIABLE} on both sides")
         return None
@@ -182,7 +182,7 @@ class TapeRegistry:
                 del self._tapes[name]
 
     def _unknown(self, name: str) -> TapeReply:
-        message = f"no tape {name[:40]!r} in process {self.process}: it was never handed over here, or is forgotten"
+        message = f"no tape {name[:40]!r} in process {self.process}: it never arrived here, or has expired"
         return _error_reply(404, message, self.process)
 
 

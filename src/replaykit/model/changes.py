@@ -22,6 +22,8 @@ from replaykit.model.text_splice import cut, paste
 from replaykit.model.values import ABSENT, Json, Raw, decode, read_members
 
 _UNCHANGED = Change()
+_WHOLE = ""
+"""The key of a state that is not an object, such as a list of messages: it has one part."""
 _KEYFRAME_SLACK = 64 * 1024  # write a whole state once the changes add up to this, or to twice the state
 
 
@@ -48,8 +50,7 @@ class StateFold:
         self._cleaning = cleaning
         self._buffer = bytearray()  # for fingerprints; allocating a large one at every step is expensive
         self._parts: dict[str, StateMember] = {}
-        self._whole: bytes | None = b"null"  # a state that is not a plain object
-        self._whole_rows: IncrementalRedaction | None = None
+        self._is_object = False
         self._since_keyframe = 0
         self.same = False
         """True if the last step left the state unchanged."""
@@ -59,10 +60,9 @@ class StateFold:
         parts = self._split(state)
         if parts is not None:
             return self._take(parts)
-        self._whole_rows = self._whole_rows or self._rows(None)
-        return self._take_whole(self._clean("", self._whole_rows)(self._spelling.text(state)))
+        return self._take({_WHOLE: self._part(_WHOLE, state)}, is_object=False)
 
-    def advance_to(self, values: Mapping[str, Json], unchanged: Collection[str] = ()) -> tuple[Raw, Change | None]:
+    def advance_to(self, values: Mapping[str, Json], unchanged: Collection[str]) -> tuple[Raw, Change | None]:
         """Advance to a state of named values; those in `same` are known to be unchanged."""
         return self._take({k: self._parts[k] if k in unchanged else self._part(k, v) for k, v in values.items()})
 
@@ -72,19 +72,15 @@ class StateFold:
 
     def catch_up(self, other: StateFold) -> tuple[Raw, Change | None]:
         """Advance to the state of another fold."""
-        if other._whole is not None:
-            return self._take_whole(other._whole)
-        return self._take({key: StateMember(part.text) for key, part in other._parts.items()})
+        parts = {key: StateMember(part.text) for key, part in other._parts.items()}
+        return self._take(parts, is_object=other._is_object)
 
-    def _take_whole(self, text: bytes) -> tuple[Raw, Change | None]:
-        self.same = self._whole == text
-        self._parts, self._whole = {}, text
-        return Raw(text), None
-
-    def _take(self, parts: dict[str, StateMember]) -> tuple[Raw, Change | None]:
-        change = self._change_to(parts)
+    def _take(self, parts: dict[str, StateMember], *, is_object: bool = True) -> tuple[Raw, Change | None]:
+        change = self._change_to(parts) if is_object is self._is_object else None
         self.same = change == _UNCHANGED
-        self._parts, self._whole = parts, None
+        if change is not None and not is_object and not _is_bare_change(change, parts, self._parts):
+            change = None
+        self._parts, self._is_object = parts, is_object
         if change is not None:
             self._since_keyframe += _size(change)
             whole_size = sum(part.size for part in parts.values())
@@ -102,27 +98,34 @@ class StateFold:
 
     def keys(self) -> Set[str]:
         """The top-level keys of the state."""
-        return self._parts.keys()
+        return self._parts.keys() if self._is_object else set()
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the state is an object with plain keys."""
+        return self._is_object
 
     @property
     def text(self) -> bytes:
         """The state as JSON text."""
-        if self._whole is not None:
-            return self._whole
+        if not self._is_object:
+            return self._parts[_WHOLE].text if self._parts else b"null"
         return b"{" + b",".join(orjson.dumps(k) + b":" + p.text for k, p in self._parts.items()) + b"}"
 
     @property
     def value(self) -> Json:
         """A new copy of the state. Raises ValueError if its text is not valid JSON."""
         # Without its siblings, a key that starts with "$" is a tagged value, not a member: only `decode` can tell.
-        if self._whole is not None or (len(self._parts) == 1 and next(iter(self._parts)).startswith("$")):
+        if len(self._parts) == 1 and next(iter(self._parts)).startswith("$"):
             return decode(self.text)
+        if not self._is_object:
+            return self._parts[_WHOLE].value if self._parts else None
         return {key: part.value for key, part in self._parts.items()}
 
     @property
     def size(self) -> int:
         """The approximate length of the state's text."""
-        return len(self._whole or b"") + sum(part.size for part in self._parts.values())
+        return sum(part.size for part in self._parts.values())
 
     def parse(self) -> None:
         """Parse the text once for all copies that will be read."""
@@ -132,7 +135,7 @@ class StateFold:
     def copy(self) -> StateFold:
         """Return an independent fold at the same state, for reading."""
         fold = StateFold()
-        fold._whole, fold._parts = self._whole, {key: part.copy() for key, part in self._parts.items()}
+        fold._is_object, fold._parts = self._is_object, {key: part.copy() for key, part in self._parts.items()}
         return fold
 
     def _split(self, state: Json) -> dict[str, StateMember] | None:
@@ -192,8 +195,6 @@ class StateFold:
 
     def _change_to(self, parts: dict[str, StateMember]) -> Change | None:
         """Return the change from the current state to `parts`; None if it takes the whole state to express it."""
-        if self._whole is not None:
-            return None
         old = self._parts
         drop = tuple(key for key in old if key not in parts)
         remaining = [key for key in old if key in parts]
@@ -213,9 +214,10 @@ class StateFold:
         return change
 
     def _apply(self, change: Change) -> None:
-        if self._whole is not None:
-            raise ValueError("a change of state without a state before it")
         parts = self._parts
+        keys = {*change.put, *change.add, *change.cut, *change.drop}
+        if not self._is_object and not (parts and keys <= {_WHOLE}):
+            raise ValueError("a change of state without a state before it")
         for key, items in change.add.items():
             parts[key].extend(bytes(items))
         for key in change.drop:
@@ -229,13 +231,23 @@ class StateFold:
         try:
             members = read_members(text)
         except msgspec.ValidationError:
-            self._parts, self._whole = {}, text
+            self._parts, self._is_object = {_WHOLE: StateMember(text)}, False
             return
-        self._parts, self._whole = {key: StateMember(bytes(value)) for key, value in members.items()}, None
+        self._parts, self._is_object = {key: StateMember(bytes(value)) for key, value in members.items()}, True
 
 
 def _as_it_is(text: bytes) -> bytes:
     return text
+
+
+def _is_bare_change(change: Change, new: dict[str, StateMember], old: dict[str, StateMember]) -> bool:
+    """Return whether a reader can apply the change of a state that is not an object.
+
+    Before the first state there is no part, and a reader takes a text in braces for an object.
+    """
+    if _WHOLE in change.put or not old:
+        return False
+    return not old[_WHOLE].is_in_braces and not new[_WHOLE].is_in_braces
 
 
 def _size(change: Change) -> int:

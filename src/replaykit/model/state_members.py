@@ -79,6 +79,11 @@ class StateMember:
         return self.pieces[0]
 
     @property
+    def is_in_braces(self) -> bool:
+        """Return whether the text is that of an object or of a tagged value."""
+        return self.pieces[0].startswith(b"{")
+
+    @property
     def value(self) -> Json:
         """Decode the text into a new value."""
         if self.parsed is None:

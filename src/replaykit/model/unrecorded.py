@@ -114,14 +114,14 @@ def with_count_added(action: Unrecorded, count: int) -> Unrecorded:
     return msgspec.structs.replace(action, count=action.count + count)
 
 
-def unrecorded_lines(actions: Iterable[Unrecorded], shown: int = SHOWN) -> list[str]:
-    """Return one sentence for each action up to `shown`, and one that counts the rest."""
+def unrecorded_lines(actions: Iterable[Unrecorded]) -> list[str]:
+    """Return one sentence for each of the first actions, and one that counts the rest."""
     lines: list[str] = []
     left_off = 0
     for action in actions:
         if action.kind is UnrecordedKind.FURTHER:
             left_off += action.count
-        elif len(lines) < shown:
+        elif len(lines) < SHOWN:
             lines.append(action.text)
         else:
             left_off += 1

@@ -31,7 +31,7 @@ def types_returned(call: Call) -> list[str]:
     return list(dict.fromkeys(name for text in texts for name in _types_in(text)))
 
 
-def types_compared(call: Call, ignored: Iterable[JsonPath] = ()) -> list[str]:
+def types_compared(call: Call, ignored: Iterable[JsonPath]) -> list[str]:
     """Return the types of arguments that cannot be compared, except those excluded from the comparison."""
     if not is_tagged(bytes(call.request_json)):
         return []

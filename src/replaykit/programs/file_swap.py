@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from replaykit.errors import UsageError
-from replaykit.locking import locked
+from replaykit.private_files import locked
 from replaykit.programs.launch_options import ORIGINAL
 from replaykit.terminal import visible_lines
 

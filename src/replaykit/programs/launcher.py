@@ -188,12 +188,12 @@ def check_tape(calls: Iterable[Call]) -> None:
 
 def _wrong_head(wire: WireInfo) -> str:
     if wire.status and wire.status not in _STATUSES:
-        return f"{wire.status} is no status of a response"
+        return f"{wire.status} is not a valid response status"
     if _CONTROL.search(wire.reason):
         return "a control character is in its reason"
     for name, value in wire.headers:
         if not _TOKEN.fullmatch(name):
-            return f"{name!r} is no name of a header"
+            return f"{name!r} is not a valid header name"
         if _CONTROL.search(value):
             return f"a control character is in its header {name!r}"
     return ""

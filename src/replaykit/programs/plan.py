@@ -105,7 +105,7 @@ def session_directory() -> Path:
     return Path(named)
 
 
-def read_plan(directory: Path | None = None) -> tuple[ProgramPlan, World | None]:
+def read_plan(directory: Path | None) -> tuple[ProgramPlan, World | None]:
     """Read the plan in a directory, or in the one that the environment names."""
     directory = directory or session_directory()
     try:

@@ -29,7 +29,7 @@ from replaykit.model.pins import Pins
 from replaykit.model.result import Deviation
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json
-from replaykit.private_directories import remove_tree
+from replaykit.private_files import remove_tree
 from replaykit.programs.isolation_level import sandbox_level
 from replaykit.programs.merge import load_process_logs, merge_runs
 from replaykit.programs.plan import (

@@ -57,7 +57,7 @@ def address_of(port: socket.socket) -> str:
 def running_proxy(
     port: socket.socket,
     plan: ProgramPlan,
-    world: World | None = None,
+    world: World | None,
     *,
     endpoints: MakeEndpoints | None = None,
     directory: Path | None = None,

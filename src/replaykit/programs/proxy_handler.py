@@ -259,7 +259,7 @@ class _ProxyExchange:
         upstream, address = self._target.upstream, self._target.address
         if not address:
             self._record_failure(ConnectionError(f"it is not known where {upstream} is"))
-            raise ProxyRefusal(NOT_HERE, f"where is {upstream!r}?\nSay it: --upstream {upstream}=URL")
+            raise ProxyRefusal(NOT_HERE, f"the address of {upstream!r} is unknown\nName it: --upstream {upstream}=URL")
         try:
             async with await self._request_upstream(URL(address, encoded=True)) as answer:
                 self._begin()

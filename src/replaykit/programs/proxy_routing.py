@@ -47,7 +47,7 @@ class ProxyRefusal(Exception):
         self.message = message
 
 
-def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str = "") -> web.Response:
+def refusal_response(status: int, message: str, *, kind: str = "replaykit", target: str) -> web.Response:
     """Return an error response that tells SDKs not to retry; `target` is the requested path."""
     text = orjson.dumps(_error_body(status, message, kind, target))
     headers = {"x-should-retry": "false", "x-replaykit": kind}
@@ -165,7 +165,7 @@ def _ends(request: web.BaseRequest) -> ConnectionEnds:
 
 
 def _unauthorized_text(plan: ProgramPlan) -> str:
-    return f"this proxy serves the program that is {_DONE[plan.mode]} here, and nobody else\n{_HOW}"
+    return f"this proxy serves the program that is {_DONE[plan.mode]} here, and no other\n{_HOW}"
 
 
 @lru_cache(maxsize=16)  # called for every request with few different hosts; parsing one takes 1.4 µs

@@ -67,7 +67,7 @@ def record_program(
     pin: bool = True,
     pin_env: Sequence[str] = (),
     sample: float | None = None,
-    out: int = 1,
+    out: int,
 ) -> Recorded:
     """Run the command and record it as one run; its output goes to the file descriptor `out`.
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from replaykit.errors import UsageError
-from replaykit.locking import locked
 from replaykit.model.events import ErrorInfo
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import Json, JsonObject
+from replaykit.private_files import locked
 from replaykit.programs.command import with_program_facts
 from replaykit.programs.file_swap import restore_swapped_file, to_stderr
 from replaykit.programs.merge import merge_in_store
@@ -31,7 +31,7 @@ KILLED = ErrorInfo(type="RecordingInterrupted", message="the recorder was killed
 
 
 @contextlib.contextmanager
-def recorder_lock(directory: Path, swapped: Iterable[Path] = ()) -> Iterator[Json]:
+def recorder_lock(directory: Path, swapped: Iterable[Path]) -> Iterator[Json]:
     """Hold the lock during the block; yield facts for the run's header by which others find it.
 
     `swapped` are files that are swapped for others meanwhile.

@@ -174,7 +174,7 @@ class UpstreamClient:
             if upload is not None:
                 upload.cancel()
             if isinstance(error, HttpProcessingError):
-                raise aiohttp.ClientPayloadError(f"what came is no HTTP: {error.message}") from error
+                raise aiohttp.ClientPayloadError(f"the answer is not HTTP: {error.message}") from error
             raise
         return UpstreamResponse(connection, message, content, upload)
 

@@ -207,7 +207,7 @@ class _CaseReader(Generic[Entry]):
         empty: list[NothingSelected] = []
         for index, path in enumerate(project.cases):
             if not path.exists():
-                hint = "It is looked for beside the configuration: a case, a session, or a directory of them."
+                hint = "Paths are relative to the configuration: name a case, a session, or a directory of them."
                 raise project.error(f"cases: {str(path)!r} does not exist", ("cases", index), hint=hint)
             try:
                 subjects, notices_at = self.at([path])

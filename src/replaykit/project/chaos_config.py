@@ -37,10 +37,10 @@ def chaos_plan(faults: str | Mapping[str, Json], *, seed: int = 0) -> ChaosPlan:
     return plan_of(spelled, seed=seed)
 
 
-def matrix_of(worlds: Iterable[Json], *, seed: int = 0, where: str = "chaos_matrix") -> tuple[ChaosScenario, ...]:
+def matrix_of(worlds: Iterable[Json], *, seed: int = 0) -> tuple[ChaosScenario, ...]:
     """Build the worlds of a matrix; raise `UsageError` for a malformed one."""
     listed = list(worlds)
-    for flaw in find_flaws(CHAOS_MATRIX, listed, (where,)):
+    for flaw in find_flaws(CHAOS_MATRIX, listed, ("chaos_matrix",)):
         raise UsageError(flaw.message, hint=flaw.hint)
     return tuple(ChaosScenario(name=world["name"], plan=plan_of(without(world, "name"), seed=seed)) for world in listed)
 

@@ -98,8 +98,8 @@ _REPLAYS = Record(
     notes={
         "sessions": "Sessions, each written here or in a file of its own: file: PATH.",
         "sources": "Where to fetch more sessions.",
-        "models": "live: the agent's models are asked for real, since sessions hold no answers of models; whoever runs"
-        " them must allow that: --live models.",
+        "models": "live: call the agent's models for real, since sessions hold no model answers. To allow that, run"
+        " it with: --live models.",
     },
 )
 
@@ -165,10 +165,10 @@ def _names_flaws(value: JsonObject) -> Flaws:
     for key, contract in entries:
         name = contract.get("name", key)
         if isinstance(contracts, dict) and name != key:
-            message = f"contracts.{key}: it calls itself {name!r}"
+            message = f"contracts.{key}: its name is {name!r}"
             yield Flaw(("contracts", key, "name"), "bad-value", message, "Remove the name: the key is its name.")
         if name in seen:
-            yield Flaw(("contracts", key), "duplicate", f"there are two contracts of the name {name!r}")
+            yield Flaw(("contracts", key), "duplicate", f"two contracts are named {name!r}")
         seen.add(name)
 
 

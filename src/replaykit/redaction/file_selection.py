@@ -114,12 +114,12 @@ def _is_ignored(directory: Path) -> bool:
     return True
 
 
-def staged_texts(max_bytes: int = MAX_BYTES) -> Iterator[TreeText | Passed]:
+def staged_texts(max_bytes: int) -> Iterator[TreeText | Passed]:
     """Yield the staged contents of the files that the next commit changes."""
     try:
         changes = _git(Path(), "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-filter=ACMRT")
     except FileNotFoundError:
-        raise StoreError("git is not there, so nothing is known of what it has staged") from None
+        raise StoreError("git is not installed, so staged files cannot be listed") from None
     except subprocess.CalledProcessError as error:
         error_lines = error.stderr.decode(errors="replace").strip().splitlines()
         raise StoreError(

@@ -54,7 +54,7 @@ class Leak(Struct, frozen=True, order=True):
         return f'{place} (second check; no secret? In redaction.toml: allow = ["{self.allow}"])'
 
 
-def file_redactor(redact: bool | None = None, *, store: Path | None = None, foreign: bool = False) -> Redactor | None:
+def file_redactor(redact: bool | None = None, *, foreign: bool = False) -> Redactor | None:
     """Return the redactor for files of this project; None if redaction is off.
 
     `redact` overrides the environment unless it is None. `foreign` is for read-only use: no key is created.
@@ -65,7 +65,7 @@ def file_redactor(redact: bool | None = None, *, store: Path | None = None, fore
         redact = is_on()
     if not redact:
         return None
-    return project_redactor(store, foreign=foreign)
+    return project_redactor(foreign=foreign)
 
 
 def clean_text(text: str, redactor: Redactor | None) -> str:

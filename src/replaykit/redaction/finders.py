@@ -50,7 +50,7 @@ class NamedFinder(Struct, frozen=True):
             yield Hit(self.kind, *span, RANK, is_own=True)
 
     def _failure(self, what: str) -> UsageError:
-        hint = "Nothing is written while a finder does not work. Repair it."
+        hint = "Nothing is written until the finder works. Correct it."
         return UsageError(f"the finder {self.kind!r} {what}", hint=hint)
 
 

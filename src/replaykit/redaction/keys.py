@@ -47,7 +47,7 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         raise
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise UsageError(
             f"the redaction key {path} cannot be read: {reason}",
             hint=f"Make it readable for you alone (chmod 600 {path}), or set {VARIABLE}.",

@@ -68,6 +68,13 @@ _HARMLESS = lazy(
 )
 _BARE = lazy(rb'\d{7,11}(?![\w .\-()/+\x80-\xff]|\\(?![nrt\"]))|(?<="run":")\d{8}-\d{6}(?=-[0-9a-f]{10}")')
 """An id in digits, or the id of a recorded run as the origin of a replay."""
+# A quoted hexadecimal id, such as a span's, or a UUID. Cards, phones and the like begin after none of its letters and
+# dashes, and end before none of its letters, so its first and last group need one. One id in 25 and one UUID in six
+# would be searched in full, which takes longer than the quick look at all of them.
+_HEX_ID = lazy(
+    rb'"(?:run-+)?(?=\d*+[a-f])(?:[0-9a-f]{16,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-(?=\d*+[a-f])[0-9a-f]{12})(?=\\?")'
+)
+_LONGEST_HEX_ID = 72  # with what precedes it
 _TEN = digits.encode()
 _IBAN_NEAR = lazy(rb"iban[^0-9]{0,20}[0-9]")
 _WORDS_OF_KEYS = b"|".join(literal for literal in BOUND if literal.isalnum())
@@ -220,7 +227,7 @@ def _has_numbers(raw: bytes, low: bytes, shape: bytes, near_ids: bool) -> bool:
         return True
     while match:
         start = match.start()
-        harmless = is_harmless(raw, start) or _id_at(raw, low, start)
+        harmless = is_harmless(raw, start) or _id_at(raw, low, start) or _hex_id_around(raw, start)
         if harmless is None:
             return True
         match = search(shape, harmless.end())
@@ -247,6 +254,14 @@ def _id_at(raw: bytes, low: bytes, start: int) -> re.Match[bytes] | None:
     if not readings:
         return None
     return match
+
+
+def _hex_id_around(raw: bytes, start: int) -> re.Match[bytes] | None:
+    """Match the hexadecimal id that this number is a part of."""
+    quote = raw.rfind(b'"', max(0, start - _LONGEST_HEX_ID), start)
+    if quote < 0:
+        return None
+    return _HEX_ID.match(raw, quote)
 
 
 def _readings(before: bytes, length: int) -> tuple[bytes, ...]:

@@ -19,8 +19,6 @@ from re import _constants as ops  # type: ignore[attr-defined]  # the parser of 
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from replaykit.redaction.rules import WINDOW
-
 MAX_STEPS = 120_000_000
 """The limit for a search in one window. A step takes Python two to ten nanoseconds; in groups, three times as long."""
 _TOO_MANY = 1e30
@@ -44,7 +42,7 @@ _Items = Sequence[tuple[Any, Any]]
 _Run = list[tuple[int, int]]  # consecutive characters: a set of characters, and how many of them
 
 
-def refuse_slow_pattern(pattern: str, flags: int = 0, window: int = WINDOW) -> None:
+def refuse_slow_pattern(pattern: str, flags: int, window: int) -> None:
     """Raise a `ValueError` for a Python pattern that may take too long to search `window` characters."""
     estimate = _Estimate(window)
     estimate.sequence(parser.parse(pattern, flags).data, flags)

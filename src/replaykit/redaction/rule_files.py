@@ -105,7 +105,7 @@ class _RuleFile:
         for name in lists["rule_files"]:
             other = path.parent / name
             if other.resolve() in (*through, path.resolve()):
-                raise self.error(name, f"the rule file {name!r} leads back to itself")
+                raise self.error(name, f"the rule file {name!r} includes itself")
             rules = rules.plus(_opened(other).rules((*through, path.resolve()), is_foreign=are_foreign))
         return rules
 
@@ -277,12 +277,12 @@ def _opened(path: Path) -> _RuleFile:
         table = tomllib.loads(text)
         check_value_nesting(table, _MAX_NESTING)
     except UnicodeDecodeError:
-        raise InvalidFile("is no UTF-8 text", file=str(path)) from None
+        raise InvalidFile("is not UTF-8 text", file=str(path)) from None
     except (RecursionError, NestedTooDeeply):
-        raise InvalidFile(f"is no TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
+        raise InvalidFile(f"is not TOML: {NestedTooDeeply(_MAX_NESTING)}", file=str(path)) from None
     except tomllib.TOMLDecodeError as error:
         hint = _BACKSLASH_HINT if "\\" in str(error) else None
-        raise InvalidFile(f"is no TOML: {error}", file=str(path), line=_error_line(text), hint=hint) from None
+        raise InvalidFile(f"is not TOML: {error}", file=str(path), line=_error_line(text), hint=hint) from None
     return _RuleFile(path, text, table)
 
 

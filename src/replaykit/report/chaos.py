@@ -13,7 +13,7 @@ from replaykit.checks.reading import text_of
 from replaykit.handlers.chaos.mutations import Mutation
 from replaykit.handlers.chaos.profiles import profile, profile_description
 from replaykit.model.faults import ChaosPlan
-from replaykit.report.layout import JsonResult, counted, counts_text, indented, mark, short, table, to_json
+from replaykit.report.layout import JsonResult, counted, counts_text, indented, mark, short, table, to_json, with_hint
 from replaykit.terminal import style
 from replaykit.trials.chaos import ChaosResult, ChaosRun, ChaosVerdict, InjectedFault
 from replaykit.trials.mutation import MutationResult, MutationRun
@@ -140,7 +140,7 @@ def chaos_json(result: ChaosResult, saved: Sequence[Path] = ()) -> str:
 
 def profiles_text(names: Sequence[str]) -> str:
     """The profiles, one on each line."""
-    return table(["profile", "fault"], [[name, profile_description(name)] for name in names])
+    return table(["profile", "fault"], [[name, profile_description(name)] for name in names], is_cut=False)
 
 
 def profiles_json(names: Sequence[str]) -> str:
@@ -152,7 +152,7 @@ def profiles_json(names: Sequence[str]) -> str:
 def mutations_text(mutations: Sequence[Mutation]) -> str:
     """The mutations: kind, what was done, and the input."""
     rows = [[mutation.kind, short(mutation.what, 30), text_of(mutation.input)] for mutation in mutations]
-    return table(["kind", "change", "input"], rows)
+    return with_hint(table(["kind", "change", "input"], rows), "In full: --json")
 
 
 def mutated_inputs(mutations: Sequence[Mutation]) -> str:

@@ -36,7 +36,7 @@ class TraceFormats(JsonResult, frozen=True, kw_only=True):
 
 def formats_text(importers: Sequence[Importer]) -> str:
     """The formats, a line each."""
-    return table(["format", "what it is"], [[importer.name, importer.title] for importer in importers])
+    return table(["format", "what it is"], [[importer.name, importer.title] for importer in importers], is_cut=False)
 
 
 def formats_json(importers: Sequence[Importer]) -> str:

@@ -89,7 +89,7 @@ def labelled(name: str, text: str, width: int) -> str:
     return f"{style(f'{name:<{width}}', dim=True)} {text}"
 
 
-def panel(title: str, lines: Sequence[str], *, colour: str | None = None) -> str:
+def panel(title: str, lines: Sequence[str], *, colour: str | None) -> str:
     """Return lines in a box with a title, wrapped to its width."""
     if is_terminal():
         from replaykit.report import rich_layout  # noqa: PLC0415 (imports rich)

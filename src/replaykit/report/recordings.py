@@ -51,7 +51,7 @@ class RecordedRuns(JsonResult, frozen=True, kw_only=True):
 
 
 def recorded_text(
-    run: TraceRun, command: Sequence[str], store: Path | None, options: Sequence[str] = (), *, whole: bool = True
+    run: TraceRun, command: Sequence[str], store: Path | None, options: Sequence[str] = (), *, whole: bool
 ) -> str:
     """The run, and what to type next; `options` have to be given again. Of one that is not whole nobody knows what
     there was to see."""

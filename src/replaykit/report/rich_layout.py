@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from io import StringIO
+from typing import Literal
 
 from rich.box import ROUNDED, Box
 from rich.console import Console, RenderableType
@@ -59,23 +60,19 @@ def marked_lines(renderable: RenderableType, width: int) -> list[str]:
 def table_lines(
     head: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, is_cut: bool, numbers: Collection[str]
 ) -> list[str]:
-    """Return a table; the last column takes what is left of the line, and is cut there or goes on below itself."""
+    """Return a table; the last column takes what is left of the line. Cells are cut, or continue below themselves."""
     table = _plain_table()
     *_, last = head
+    overflow: Literal["ellipsis", "fold"] = "ellipsis" if is_cut else "fold"
     for name in head[:-1]:
         table.add_column(
             Text(name, _style(dim=True)),
             justify="right" if name in numbers else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=max(width // 3, _LEAST_WIDTH),
+            no_wrap=is_cut,
+            overflow=overflow,
+            max_width=max(width // 3, _LEAST_WIDTH) if is_cut else None,
         )
-    table.add_column(
-        Text(last, _style(dim=True)),
-        no_wrap=is_cut,
-        overflow="ellipsis" if is_cut else "fold",
-        ratio=1,
-    )
+    table.add_column(Text(last, _style(dim=True)), no_wrap=is_cut, overflow=overflow, ratio=1)
     for row in rows:
         table.add_row(*map(text_of, row))
     table.expand = True

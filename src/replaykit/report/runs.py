@@ -21,6 +21,7 @@ from replaykit.model.events import (
     State,
 )
 from replaykit.model.run import RunHeader, TraceRun
+from replaykit.model.text_lines import cut
 from replaykit.model.unreplayable import concerns, note_text
 from replaykit.model.values import Json, decode
 from replaykit.report.layout import (
@@ -86,7 +87,7 @@ _NOT_HELD = {
 """Sources of chance that a replay cannot repeat, as `show` describes them."""
 
 
-def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool = False) -> str:
+def runs_text(headers: Sequence[RunHeader], names: Mapping[str, str], *, more: bool) -> str:
     """The runs of a store, newest first; `names` are how their ids are printed. `more` adds agents and origins."""
     rows = []
     for header in headers:
@@ -222,6 +223,8 @@ def _state_facts(event: State) -> list[tuple[str, object]]:
     if change is None:
         return []
     facts: list[tuple[str, object]] = []
+    if {*change.add, *change.cut} == {""} and not (change.put or change.drop):  # the state is not an object
+        return [("appended", decode(change.add[""]))] if change.add else [("edited", "the whole")]
     if change.put:
         facts.append(("set", {key: decode(value) for key, value in change.put.items()}))
     if change.add:
@@ -261,7 +264,7 @@ def _call_line(call: Call, room: int) -> str:
             answer = answer_line(call)
     room -= len(_ARROW) + (len(tokens) + 2 if tokens else 0)
     request_room = max(room // 2, room - width_of(answer))
-    request = short(request, request_room)
+    request = cut(visible(request), request_room)  # not `short`: two blanks set the model apart from what it was sent
     answer = short(answer, max(room - width_of(request), 1))
     if call.error is not None:
         answer = style(answer, fg="red")

@@ -17,7 +17,8 @@ def stats_text(stats: Stats, *, bars: bool = False) -> str:
     width = max(len(name) for name, _ in rows)
     lines = [labelled(name, f" {text}", width) for name, text in rows]
     if stats.signatures:
-        lines += ["", f"Causes of the newest {counted(stats.failed_looked_at, 'failure')}"]
+        looked_at = stats.failed_looked_at
+        lines += ["", f"Causes of the newest {looked_at} failures" if looked_at > 1 else "Cause of the only failure"]
         for signature in stats.signatures:
             newest = f"({signature.newest})"
             shown = short(signature.signature, room(len(newest) + 10, plain=70))

@@ -30,7 +30,8 @@ def upgraded_text(cases: Sequence[Upgraded], *, dry_run: bool) -> str:
         elif case.unproven:
             lines.append(f"{case.directory}: {style('not proven', fg='yellow')}: {case.unproven.splitlines()[0]}")
     changed = sum(bool(case.rewritten or case.proven) for case in cases)
-    return "\n".join([*lines, f"{counted(len(cases), 'case')}: {changed} changed, {len(cases) - changed} as they were"])
+    current = len(cases) - changed
+    return "\n".join([*lines, f"{counted(len(cases), 'case')}: {changed} upgraded, {current} already current"])
 
 
 def upgraded_json(cases: Sequence[Upgraded]) -> str:

@@ -156,7 +156,7 @@ def _nobody_else(target: Path) -> Iterator[None]:
         except sqlite3.DatabaseError as error:
             if is_locked(error):
                 raise StoreError(
-                    f"{target}: other processes have the store open", hint="End them, and restore it then."
+                    f"{target}: other processes have the store open", hint="Stop them, then restore the store."
                 ) from None
             if not isinstance(translate(error, str(target)), CorruptStore):
                 raise translate(error, str(target)) from None

@@ -29,7 +29,7 @@ def open_store(
         with SQLiteStore.open(path, durability=durability, read_only=read_only, redact=redact) as own:
             yield own
     elif redact is not None:
-        hint = "Open it so: SQLiteStore.open(path, redact=False)"
+        hint = "Open it with SQLiteStore.open(path, redact=False)"
         raise UsageError("`redact` is for a store that is opened here, by its path", hint=hint)
     else:
         yield store

@@ -66,7 +66,7 @@ def _refuse_running(header: RunHeader) -> None:
     if header.status is RunStatus.RUNNING:
         raise UsageError(
             f"run {header.id} is being recorded, or was killed while it was",
-            hint="Wait until it has ended. One that was killed: replaykit record --recover",
+            hint="Wait until it has ended. If it was killed: replaykit record --recover",
         )
 
 

@@ -57,7 +57,7 @@ class RunMetrics:
             "How long a replay took",
             explicit_bucket_boundaries_advisory=_BUCKETS_S,
         )
-        self._forks = meter.create_counter("replaykit.forks", "{fork}", "Runs that went on from a step of another")
+        self._forks = meter.create_counter("replaykit.forks", "{fork}", "Runs that continued from a step of another")
         meter.create_observable_gauge("replaykit.store.size", [self._sizes], "By", "What a store takes on the disk")
 
     def writes_to(self, store: Path) -> None:

@@ -11,8 +11,6 @@ from replaykit.model.diff import Difference
 from replaykit.model.run import RunStatus
 from replaykit.model.values import Json
 
-_CALLS = ("tool_call", "llm_call", "exchange")
-
 
 class DivergenceKind(StrEnum):
     """The kind of difference at which two runs diverge."""
@@ -65,17 +63,16 @@ class FirstDivergence(Struct, frozen=True, kw_only=True):
 
     @property
     def where(self) -> str:
-        """`at step_3 (call 5)`; the number is the one that `replaykit show --step` takes."""
+        """`at step_3 (event 5)`; the number is the one that `replaykit show --event` takes."""
         missing = self.kind is DivergenceKind.MISSING or self.b_seq is None
         seq, step = (self.a_seq, self.a_step) if missing else (self.b_seq, self.b_step)
         if seq is None:
             if self.kind is DivergenceKind.OUTCOME:
                 return "at the end"
             return "at the start"
-        number = f"{'call' if self.event in _CALLS else 'event'} {seq}"
         if step:
-            return f"at {step} ({number})"
-        return f"at {number}"
+            return f"at {step} (event {seq})"
+        return f"at event {seq}"
 
 
 class EventEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -164,7 +164,7 @@ def _attempted(store: Store, attempt: str, parent: str) -> TraceRun:
     run = store.load(attempt)
     if run.origin.run != parent:
         hint = f"See what does: replaykit show {parent} --forks"
-        raise UsageError(f"run {run.id} goes on from no step of {parent}", hint=hint)
+        raise UsageError(f"run {run.id} does not continue from a step of {parent}", hint=hint)
     return run
 
 

@@ -87,9 +87,7 @@ def judge_of(spec: str, parameters: JsonObject | None = None) -> Judge:
     return PythonJudge(JudgeId(name=_PYTHON, model=rest), load_agent(rest, what="judge"))
 
 
-def record_judgements(
-    case: ReplayCase, runs: Sequence[TraceRun], judge: Judge, *, again: bool = False, on_done: OnDone = lambda: None
-) -> int:
+def record_judgements(case: ReplayCase, runs: Sequence[TraceRun], judge: Judge, *, again: bool, on_done: OnDone) -> int:
     """Ask the judge what it has not yet judged in these runs, store the answers, and return their number."""
     count = 0
     for item in find_questions(case, runs):

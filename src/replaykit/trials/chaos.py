@@ -316,7 +316,7 @@ def remarks_of(scenario: str, seed: int, faults: Iterable[InjectedFault]) -> tup
 
 def nothing_asked(contract: str) -> NothingSelected:
     """Return the error for a contract without applicable invariants."""
-    message = f"no invariant of the contract {contract!r} was asked: none applies to what was wrong"
+    message = f"no invariant of the contract {contract!r} was checked: none applies under these faults"
     return NothingSelected(message, hint="Add one with `when: always` or `when: any_chaos_active`.")
 
 

@@ -56,7 +56,7 @@ class _FlakestormReport(Struct, frozen=True):
     mutations: tuple[_FlakestormOutcome, ...]
 
 
-def export_failures(report: Path, directory: Path, *, contract: str | None = None, force: bool = False) -> Exported:
+def export_failures(report: Path, directory: Path, *, contract: str | None, force: bool) -> Exported:
     """Write a session file for each failure of a report. `contract` applies if the report names none."""
     notices: list[str] = []
     sessions = list(_sessions(report, contract, notices))

@@ -151,7 +151,7 @@ class ModelApi(Struct, frozen=True, kw_only=True):
         if self.streamed is not None:
             streamed = self.streamed
         if body is None:
-            problem = "the request is no JSON object"
+            problem = "the request is not a JSON object"
         model = request_parts.model or self.model
         return replace(request_parts, model=model, streamed=streamed, problem=problem)
 

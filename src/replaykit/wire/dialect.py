@@ -175,7 +175,7 @@ class StreamEvents:
             if event is not None:
                 yield event
             elif frame.whole:
-                self._problem = self._problem or f"an event that is no JSON object: {frame.data[:60]!r}"
+                self._problem = self._problem or f"an event that is not a JSON object: {frame.data[:60]!r}"
             else:
                 self._cut = True
 

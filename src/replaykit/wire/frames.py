@@ -160,7 +160,7 @@ class SseSplitter(_LineSplitter):
         elif field == b"event":
             self._name = value
         elif field not in (b"", b"id", b"retry"):
-            self._tell(f"a line that is no field of an event: {line[:60]!r}")
+            self._tell(f"a line that is not a field of an event: {line[:60]!r}")
         return []
 
     def _dispatch(self, *, whole: bool = True) -> list[Frame]:

@@ -6,12 +6,10 @@ everything that cannot:
 
 - Ids that the provider mints (of calls, messages, items, responses), signatures and encrypted reasoning become `#1`,
   `#2`, … in order of first appearance: the same conversation with other ids has the same key, and one that answers
-  another call has another. An id that the caller knows (`known`) becomes its name there: this is how requests that
-  continue different responses by `previous_response_id` are told apart.
+  another call has another.
 - The order of consecutive tool results, which carry the ids of their calls: which tool finished first is chance.
 - Members about the caller: `metadata`, `user`, `safety_identifier`, `prompt_cache_key`, `labels` and the like never
   reach the model.
-- Members at the caller's JSON paths.
 - The order of keys, insignificant whitespace, the spelling of an unstreamed request, and whether a whole number is
   written as one: JavaScript writes `1` where Python writes `1.0`.
 """
@@ -19,13 +17,11 @@ everything that cannot:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 
 import orjson
 
-from replaykit.model.jsonpath import JsonPath, remove_paths
 from replaykit.model.text_lines import words_of
-from replaykit.model.values import Json, dumps
+from replaykit.model.values import Json, JsonObject, dumps
 from replaykit.wire.api import ModelApi
 from replaykit.wire.dialect import MintedIds
 from replaykit.wire.json_fields import load_object, plain_numbers
@@ -39,15 +35,13 @@ _WHOLE = re.compile(rb"\.0[],}]")  # a whole number not written as one, or a tex
 _Plan = tuple[tuple[str, ...], tuple[str, ...], bool]
 
 
-def match_key(
-    api: ModelApi, request: bytes, *, ignore: Sequence[JsonPath] = (), known: Mapping[str, str] | None = None
-) -> bytes:
+def match_key(api: ModelApi, request: bytes) -> bytes:
     """Return the bytes that determine whether two requests are equal; see above. Anything but JSON is its own key."""
     body = load_object(request)
     if body is None:
         return request
     try:
-        key = _key(api, remove_paths(body, ignore), known or {})
+        key = _key(api, body)
         if key.find(b".0") >= 0 and _WHOLE.search(key):  # the first search is five times as fast
             return dumps(plain_numbers(orjson.loads(key)))
         return key
@@ -55,9 +49,7 @@ def match_key(
         return request
 
 
-def _key(api: ModelApi, body: Json, known: Mapping[str, str]) -> bytes:
-    if type(body) is not dict:
-        return dumps(body)
+def _key(api: ModelApi, body: JsonObject) -> bytes:
     request_parts = api.dialect.read_request(body)
     if api.streamed is None:
         streamed = request_parts.streamed
@@ -68,7 +60,7 @@ def _key(api: ModelApi, body: Json, known: Mapping[str, str]) -> bytes:
         key.setdefault("model", api.model)
     if streamed:
         key["stream"] = True
-    names = _IdNames(api.dialect.minted, known)
+    names = _IdNames(api.dialect.minted)
     for name in api.dialect.minted.conversation:
         names.rename(value if type(value := key.get(name)) is list else [value])
     for path in api.dialect.minted.state:
@@ -82,10 +74,9 @@ class _IdNames:
     Works in place, on a value that was parsed for this key alone.
     """
 
-    def __init__(self, minted: MintedIds, known: Mapping[str, str]) -> None:
+    def __init__(self, minted: MintedIds) -> None:
         self._minted = minted
         self._has_nothing = frozenset((*minted.ids, *minted.into, minted.sealed[1])).isdisjoint
-        self._known = known
         self._assigned: dict[str, str] = {}
         self._plans: dict[tuple[str, ...], _Plan] = {}
 
@@ -148,7 +139,7 @@ class _IdNames:
             value[last] = self._name(value[last])
 
     def _name(self, minted: str) -> str:
-        name = self._known.get(minted) or self._assigned.get(minted)
+        name = self._assigned.get(minted)
         if name is None:
             name = self._assigned[minted] = f"#{len(self._assigned) + 1}"
         return name

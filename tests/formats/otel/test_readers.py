@@ -105,7 +105,7 @@ def test_numbers_that_json_cannot_say_are_texts() -> None:
         ({"traceId": ""}, "without a trace id"),
         ({"traceId": "0" * 32}, "without a trace id"),
         ({"traceId": "xyz!"}, "not a trace id"),
-        ({"traceId": 5}, "no text"),
+        ({"traceId": 5}, "not text"),
         ({"spanId": "abcd"}, "span id"),
         ({"spanId": None}, "without a span id"),
         ({"parentSpanId": "zz"}, "not a link to a span"),
@@ -281,7 +281,7 @@ def pair(name: str, kind: str, given: Any) -> dict[str, Any]:
 def test_a_file_without_agents_says_so() -> None:
     text = json.dumps(document(span(1, name="GET /"))).encode()
 
-    with pytest.raises(InvalidFile, match="none of its spans is of an agent"):
+    with pytest.raises(InvalidFile, match="no span belongs to an agent"):
         import_source(Source(text, "web.json"))
 
 

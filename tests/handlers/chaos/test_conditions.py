@@ -171,4 +171,4 @@ def test_a_session_of_whose_contract_nothing_is_asked_after_a_fault_is_an_error(
     assert run(["replay", "s.json"]) == 0
     assert run(["replay", "s.json", "--chaos", "faults.json"]) == 2
 
-    assert "no invariant of the contract 'all' applies: active are faults of: context" in capsys.readouterr().err
+    assert "no invariant of the contract 'all' applies: active faults: context" in capsys.readouterr().err

@@ -214,6 +214,7 @@ def answer(_):
 """
 
 
+@pytest.mark.exhaustive
 @sampled("runs", [20, 100], count=1)
 def test_workers_that_are_processes_meet_the_same_faults_however_many_there_are(own_directory: Path, runs: int) -> None:
     Path("chaos_worker.py").write_text(WORKER)

@@ -156,7 +156,7 @@ def test_a_contract_that_asks_nothing_is_an_error() -> None:
         {"name": "calm", "invariants": [{"id": "x", "type": "output_not_empty", "when": "no_chaos"}]}
     )
 
-    with pytest.raises(NothingSelected, match="no invariant of the contract 'calm' was asked"):
+    with pytest.raises(NothingSelected, match="no invariant of the contract 'calm' was checked"):
         tried(careful, scenario("error"), contract=calm_only)
 
 

@@ -60,7 +60,7 @@ def in_a_value(items: bytes) -> bytes:
     return message(1, message(2, message(2, message(9, message(2, message(5, items))))))
 
 
-@sampled("kind", BOMBS, count=2)
+@sampled("kind", BOMBS, count=1)
 def test_a_small_request_that_makes_millions_of_values_is_refused_with_little_memory(kind: str) -> None:
     content_type, make = BOMBS[kind]
     body = make()

@@ -117,7 +117,7 @@ def test_beyond_loopback_it_warns() -> None:
         program.process.terminate()
         _out, err = program.process.communicate(timeout=60)
 
-    assert "anybody who can reach 0.0.0.0" in err
+    assert "anyone who can reach 0.0.0.0" in err
 
 
 def test_a_store_that_is_none_is_an_error() -> None:
@@ -187,6 +187,7 @@ def _sent_until_killed(program: Serve, first: int, seed: int) -> int:
     return acknowledged
 
 
+@pytest.mark.exhaustive
 def test_kill_9_loses_nothing_that_was_acknowledged() -> None:
     total = 0
     for trial in range(KILLS):

@@ -196,6 +196,7 @@ def test_workers_that_are_forked_from_a_program_that_used_its_saver_work(elsewhe
     assert_whole()
 
 
+@pytest.mark.exhaustive
 def test_an_interrupted_thread_is_answered_in_another_process(saver: ReplayKitSaver, elsewhere: Elsewhere) -> None:
     approval(saver).invoke({"n": 0, "log": []}, THREAD)
     program = """

@@ -284,9 +284,9 @@ def test_a_run_that_is_no_thread_is_left_alone(saver: ReplayKitSaver) -> None:
         store.add(rk.TraceRun(id="other", name="t"))
 
     for _ in range(2):
-        with pytest.raises(ReplayKitError, match="no thread of a graph"):
+        with pytest.raises(ReplayKitError, match="not a thread of a graph"):
             keeper(saver, 1).invoke({"n": 0}, THREAD)
-        with pytest.raises(ReplayKitError, match="no thread of a graph"):
+        with pytest.raises(ReplayKitError, match="not a thread of a graph"):
             saver.get_tuple(THREAD)
 
     saver.delete_thread("t")

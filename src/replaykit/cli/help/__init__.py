@@ -32,7 +32,7 @@ def _show_help(context: click.Context, words: list[str]) -> None:
         name, command, words = context.command.resolve_command(context, words)
         if command is None:
             return
-        context = click.Context(command, info_name=name, parent=context)
+        context = command.context_class(command, info_name=name, parent=context)
     click.echo(context.get_help())
 
 

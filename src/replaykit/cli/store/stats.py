@@ -20,6 +20,7 @@ from replaykit.store.open import existing_store_path
 @click.command(name="stats")
 @click.option(
     "--days",
+    metavar="N",
     type=options.NumberRange(min=0, min_open=True, max=36_500),
     default=30,
     show_default=True,

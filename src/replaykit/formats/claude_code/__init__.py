@@ -61,9 +61,9 @@ def _read_file(source: Source) -> Iterator[Found]:
     if not sessions:
         raise InvalidFile(_NOT_ONE, file=source.file)
     if reading.unknown:
-        yield f"lines that are none of a session: {reading.unknown}"
+        yield f"lines that do not belong to a session: {reading.unknown}"
     if reading.silent:
-        yield f"messages that say nothing, or in no known way: {reading.silent}"
+        yield f"messages that are empty, or of an unknown form: {reading.silent}"
     for session in sessions:
         yield from _runs(source, session)
         session.lines.clear()  # free the memory: a file may hold many sessions

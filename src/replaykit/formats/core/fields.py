@@ -323,7 +323,7 @@ def _plain(text: str) -> str:
     return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[0]), text)
 
 
-def result_error(result: Json, *, is_error: bool = False) -> ErrorInfo | None:
+def result_error(result: Json, *, is_error: bool) -> ErrorInfo | None:
     """Return the error in a tool's result that is marked as one; MCP has `isError` beside the content."""
     if isinstance(result, dict) and (result.get("isError") is True or result.get("is_error") is True):
         content = result.get("content")

@@ -136,11 +136,11 @@ class PieceGroups:
         return before is not None and now[:2] == before[:2] and (now[2] > before[2] or now == before)
 
     def _changed(self) -> InvalidFile:
-        hint = f"Import it once nobody writes to it, or what it holds by then: replaykit import - < {self._name}"
+        hint = f"Import it when it is complete, or import what it holds now: replaykit import - < {self._name}"
         return InvalidFile("changed while it was read", file=self._name, hint=hint)
 
     def _lost(self, line: int) -> InvalidFile:
-        return InvalidFile("what was put aside of it cannot be read again", file=self._name, line=line)
+        return InvalidFile("its temporary copy cannot be read", file=self._name, line=line)
 
     def _no_room(self, error: OSError) -> InvalidFile:
         reason = f"too large to combine in memory, and no room on disk: {error.strerror or error}"

@@ -186,7 +186,7 @@ class Source:
 
     def _parse(self) -> Json:
         if not self.text.strip():
-            empty = {STDIN: "nothing came through the pipe"}.get(self.file, "the file is empty")
+            empty = {STDIN: "the pipe was empty"}.get(self.file, "the file is empty")
             raise InvalidFile(empty, file=self.file)
         try:
             check_value_count(self.text)
@@ -266,8 +266,8 @@ class FileSource(_Packed):
 class PipeSource(_Packed):
     """A pipe; the bytes that detection read are buffered and read again."""
 
-    def __init__(self, stream: BinaryIO, file: str = STDIN) -> None:
-        super().__init__(file)
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(STDIN)
         self._pipe = _Pipe(stream)
 
     def documents(self) -> Iterator[Source]:

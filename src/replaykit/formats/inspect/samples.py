@@ -224,7 +224,7 @@ class _EventPlace(Struct, kw_only=True):
 class InspectConversation:
     """Adds the events of one sample to a talk."""
 
-    def __init__(self, talk: Talk, attachments: SampleAttachments, *, has_calls: bool = False) -> None:
+    def __init__(self, talk: Talk, attachments: SampleAttachments, *, has_calls: bool) -> None:
         self._attachments = attachments
         self._has_calls = has_calls  # true if the sample's messages supplied the calls already
         self._outside = _EventPlace(talk=talk)

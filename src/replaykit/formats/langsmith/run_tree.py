@@ -47,7 +47,7 @@ class RunNode:
     def fields(self) -> RunFields:
         """Return the run's fields; raise `InvalidFile` if it is not a run."""
         if self.in_cycle:
-            raise self.source.error("its parents form a circle", self.path)
+            raise self.source.error("its parents form a cycle", self.path)
         return RunFields(self)
 
     def add(self, value: JsonObject, path: DocumentPath, source: Source) -> None:

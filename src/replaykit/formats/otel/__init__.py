@@ -19,7 +19,7 @@ from replaykit.formats.otel.otlp_json import EXPECTED, is_otlp, read_document
 from replaykit.formats.spans.span import FORMAT, BadPayload, Span, SpanReading, merged
 from replaykit.model.values import Json, encode_read
 
-_NO_AGENT = "left aside, none of its spans is of an agent, a model or a tool"
+_NO_AGENT = "skipped: no span belongs to an agent, a model or a tool"
 _ONLY_LOGS = "only log records of it are here; put them into one file with its spans, a request on each line"
 
 

@@ -243,7 +243,7 @@ def _groups(data: bytes) -> Iterator[tuple[_Place | None, Iterator[_Group]]]:
         # Fields with other numbers come from later versions of the protocol.
         if field == 1:
             if kind != _LEN:
-                raise BadPayload("not OTLP: the first field is no message")
+                raise BadPayload("not OTLP: the first field is not a message")
             resource, scopes = _split(data, start, end)
             yield resource, map(partial(_scope, data), scopes)
 

@@ -103,7 +103,7 @@ def run_of_trace(spans: Iterable[Span], summary: TraceSummary) -> Iterator[Found
     trace = next((span.trace for span in by_id.values()), "")
     result = run_of(by_id.values())
     if result.run is None:
-        yield f"trace {trace}: left aside, none of its spans is of an agent, a model or a tool"
+        yield f"trace {trace}: skipped: no span belongs to an agent, a model or a tool"
         return
     run = labelled(_with(result.run, summary), summary.labels)
     yield with_lacks(run, _lacks(run, by_id, summary), summary.advice)

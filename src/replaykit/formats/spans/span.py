@@ -121,7 +121,7 @@ def _hex_of(value: Json, size: int, what: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadPayload(f"a {what} that is no text")
+        raise BadPayload(f"a {what} that is not text")
     text = value.lower().removeprefix("0x")
     if _HEX.issuperset(text) and len(text) in (0, 2 * size):
         return text

@@ -17,8 +17,8 @@ def agent_of(run: RunHeader) -> Function:
     if name in AGENTS:
         return AGENTS.get(name)
     raise UsageError(
-        f"which agent made run {run.id}? None that is decorated with @record here has the name {name!r}",
-        hint="Hand it over: agent=my_agent (on the command line --agent module:function).",
+        f"which agent made run {run.id}? No function decorated with @record is named {name!r}",
+        hint="Pass it: agent=my_agent (on the command line --agent module:function).",
     )
 
 

@@ -19,7 +19,7 @@ _COMPARED_BYTES = 2_000_000  # comparison stops after this much, which takes 20 
 _ALL_SERVED = "  the same call was recorded, but every recording of it has been served"
 _PROMPT_HINT = (
     "A changed prompt needs new answers: run the candidate with its model once, --live models, and keep what it is "
-    "answered; or take the change back."
+    "answered; or undo the change."
 )
 _WORDS = {"tool_call": "tool", "llm_call": "model", "exchange": "request"}
 

@@ -54,8 +54,8 @@ def by_chance(recorded: Call, now: Json, *, not_held: Sequence[str]) -> str:
         )
     if RANDOM in not_held and _differ_in(_are_drawn, before, now):
         return (
-            f"`{recorded.name}` was called with another random value: another run of the recorded process held chance, "
-            "so that this one could not"
+            f"`{recorded.name}` was called with another random value: another run of the recorded process controlled "
+            "`random`, so this one could not"
         )
     return ""
 

@@ -93,7 +93,7 @@ def _inflated(request: ExportRequest) -> bytes:
     if request.encoding in ("", "identity"):
         return request.body
     if request.encoding != "gzip":
-        problem = f"content encoding {request.encoding[:40]!r}; gzip is known, and none"
+        problem = f"content encoding {request.encoding[:40]!r} is not supported; use gzip, or none"
         raise ExportRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
     unzip = zlib.decompressobj(_GZIP)
     try:

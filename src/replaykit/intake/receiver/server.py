@@ -207,7 +207,7 @@ class Server:
 async def _expect(request: web.Request) -> None:
     """Do what aiohttp does, but without echoing the header, whose bytes may not be valid text."""
     if request.headers.get("expect", "").lower() != "100-continue":
-        raise web.HTTPExpectationFailed(text="the only thing to expect is 100-continue")
+        raise web.HTTPExpectationFailed(text="the only supported Expect header is 100-continue")
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0
 
@@ -242,7 +242,7 @@ async def _body(request: web.Request) -> bytes:
 
 
 async def _no_metrics(request: web.Request) -> web.Response:
-    problem = "metrics are not taken; turn them off where they are made: OTEL_METRICS_EXPORTER=none"
+    problem = "metrics are not accepted; turn them off in the sender: OTEL_METRICS_EXPORTER=none"
     return _response(otlp_http.refused(request.content_type, HTTPStatus.NOT_FOUND, problem))
 
 

@@ -33,8 +33,8 @@ def open_service(service: str, timeout_s: float | None = None) -> RunService:
 
 def fetch_records(
     service: str,
-    run_ids: Sequence[str] = (),
-    project: str = "",
+    run_ids: Sequence[str],
+    project: str,
     *,
     status: str = "error",
     since: str | None = None,

@@ -56,7 +56,7 @@ def first_set(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
 def header_safe(name: str, value: str) -> str:
     """Return a value that is valid in a header; otherwise raise an error that, unlike a library's, does not show it."""
     if not (value.isascii() and value.isprintable()):
-        raise UsageError(f"{name} holds characters that no header can")
+        raise UsageError(f"{name} contains characters that headers cannot hold")
     return value
 
 
@@ -73,7 +73,7 @@ def root_of(text: str, variable: str, *, suffixes: tuple[str, ...] = (), is_secr
     except ValueError:
         host, user, parts = "", None, urlsplit("")
     if user or parts.query or parts.fragment:
-        raise UsageError(f"{variable} is no plain address", hint="Write https://host, and nothing but that.")
+        raise UsageError(f"{variable} is not a plain address", hint="Write https://host, and nothing else.")
     is_plain = parts.scheme == "http" and (is_loopback(host) or not is_secret)
     if not host or not (parts.scheme == "https" or is_plain):
         raise UsageError(f"{variable} is {text[:200]!r}", hint="Give an https:// address, or one on loopback.")
@@ -155,7 +155,7 @@ class ServiceClient:
         try:
             return decode_lenient(reply.body)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self.failed(f"gave something that is not JSON: {error}") from None
+            raise self.failed(f"returned something that is not JSON: {error}") from None
 
     def pages(
         self,
@@ -175,7 +175,7 @@ class ServiceClient:
                 raise self.failed(f"gave more than {limit_bytes:,} bytes for one trace")
             items, after = read(as_object(self.json(reply)))
             if not isinstance(items, list) or not isinstance(after, str | None):
-                raise self.failed("gave something that is no page of what was asked for")
+                raise self.failed("returned something that is not a page of results")
             yield items
             if not after:
                 return

@@ -153,7 +153,7 @@ def newest(
             failed = 0
         if transport.is_over or failed == MAX_FAILURES:
             project = f" of {query.project!r}" if query.project else ""
-            raise FetchFailed(f"the import{project} was given up", hint=problem or None)
+            raise FetchFailed(f"the import{project} was stopped", hint=problem or None)
 
 
 def fetch_by_id(service: RunService, run_ids: Iterable[str], project: str, origin: str) -> Iterator[ImportRecord]:

@@ -74,7 +74,7 @@ class LangSmithApi:
         where = "that this key may see"
         if self._account.workspace:
             where = f"in the workspace that {WORKSPACE} names"
-        raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Projects are told apart by case.")
+        raise UsageError(f"LangSmith has no project {project!r} {where}", hint="Names of projects are case-sensitive.")
 
     def roots(self, query: LangSmithQuery) -> Iterator[Run]:
         """Yield all matching roots, newest first."""
@@ -86,7 +86,7 @@ class LangSmithApi:
         if reply.status not in (*UNKNOWN, 400, 422):  # an invalid id is a bad request
             value = self._client.json(reply)
             if not has_text(value, "id"):
-                raise self._client.failed("gave something that is no run")
+                raise self._client.failed("returned something that is not a run")
             return as_object(value)
         hint = "See its id in LangSmith, under the run's name."
         if project_id is None:

@@ -95,7 +95,7 @@ class MlflowApi:
             value = self._client.json(reply)
             trace = value_in(value, "trace")
             if not isinstance(trace, dict):
-                raise self._client.failed("gave something that is no trace")
+                raise self._client.failed("returned something that is not a trace")
             if trace.get("spans"):
                 return FetchedTrace(document=file_of(trace))
         info = self._info(trace_id)
@@ -120,7 +120,7 @@ class MlflowApi:
             value = value_in(value, "trace")
         info = value_in(value, "trace_info")
         if not isinstance(info, dict):
-            raise self._client.failed("gave something that is no trace")
+            raise self._client.failed("returned something that is not a trace")
         return info
 
     def _experiment(self, named: str) -> str:
@@ -134,7 +134,7 @@ class MlflowApi:
         value = self._client.json(reply)
         experiment = value_in(value_in(value, "experiment"), "experiment_id")
         if not isinstance(experiment, str):
-            raise self._client.failed("gave something that is no experiment")
+            raise self._client.failed("returned something that is not an experiment")
         return experiment
 
     def _search(self, experiment: str, query: Query, token: str | None) -> ServiceReply:

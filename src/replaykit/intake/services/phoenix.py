@@ -79,7 +79,7 @@ def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield "authorization", KEY, f"Bearer {key}"
     for name, value in own.items():
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or not value:
-            raise UsageError(f"{HEADERS} is no list of headers", hint="Write name=value, with commas between them.")
+            raise UsageError(f"{HEADERS} is not a list of headers", hint="Write name=value, with commas between them.")
         yield name, HEADERS, value
 
 

@@ -38,7 +38,7 @@ class ObjectCodec(NamedTuple):
 def codec_of(cls: type) -> ObjectCodec:
     """Return the codec of a class; a UsageError if it has none."""
     if not isinstance(cls, type):
-        raise UsageError(f"{cls!r} cannot be allowed: it is no class")
+        raise UsageError(f"{cls!r} cannot be allowed: it is not a class")
     name = f"{cls.__module__}.{cls.__qualname__}"
     found = _find_codec(name, cls)
     if found is None:

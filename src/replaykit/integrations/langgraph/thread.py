@@ -269,7 +269,7 @@ class ThreadLog:
     def _check_is_thread(self) -> None:
         header = self._run.header
         if header is not None and ThreadNamespace.of(header) != self.place:
-            raise StoreError(f"run {header.id} is in the store already, and it is no thread of a graph")
+            raise StoreError(f"run {header.id} is in the store already, and is not a thread of a graph")
         self._header = header
 
     def _index(self, event: StoredEvent) -> None:

@@ -48,7 +48,7 @@ class McpHttpRelay:
         map_address: Callable[[str], str],
         register: Callable[[str, McpHttpSession], None],
         *,
-        as_sent: bool = True,
+        as_sent: bool,
     ) -> None:
         self.upstream = upstream
         self._as_sent = as_sent

@@ -99,7 +99,7 @@ class PendingRequests:
         if cancelled is not None:
             self.settle(cancelled, unanswered())
 
-    def server_says(self, message: Message, *, inside: PendingRequest | None = None, aside: bool = False) -> Message:
+    def server_says(self, message: Message, *, inside: PendingRequest | None, aside: bool) -> Message:
         """Record a message of the server, and return the message for the client."""
         if is_response(message):
             answered = self._of_id(message.get("id"))

@@ -96,7 +96,7 @@ def server_name(command: list[str]) -> str:
 
 
 @contextmanager
-def join_session(name: str, directory: Path | None = None) -> Iterator[ShimSession]:
+def join_session(name: str, directory: Path | None) -> Iterator[ShimSession]:
     """Join the recording or replay in this directory, or in the one that the environment names."""
     plan, world = read_plan(directory)
     with _open_session(name, plan, world, numbered_names(shim_name(name))) as own:
@@ -104,7 +104,7 @@ def join_session(name: str, directory: Path | None = None) -> Iterator[ShimSessi
 
 
 @contextmanager
-def standalone_session(name: str, store: Path, *, replay: str | None = None) -> Iterator[ShimSession]:
+def standalone_session(name: str, store: Path, *, replay: str | None) -> Iterator[ShimSession]:
     """Record a run of its own in a store; with `replay`, serve what that run recorded of the server."""
     world, mode, origin = None, Mode.RECORD, Origin()
     if replay is not None:

@@ -59,7 +59,7 @@ def written(
     )
 
 
-def api_error(api: ModelApi, request: HttpRequest, status: int, error: ErrorInfo, headers: Headers = ()) -> Outcome:
+def api_error(api: ModelApi, request: HttpRequest, status: int, error: ErrorInfo, headers: Headers) -> Outcome:
     """Return the outcome in which a model's API answers with an error, in its own form."""
     body = error_body(api, status, error)
     wire = wire_of(request, status, (*headers, *error_headers(api, status)))
@@ -107,7 +107,7 @@ def chunks_of(answer: CallAnswer, wire: WireInfo) -> Sequence[bytes]:
 _FORMS = ("content", "tool_calls", "refusal", "parts")
 
 
-def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool = False) -> LlmCall:
+def on_the_wire(recorded: LlmCall, call: PendingCall, *, asked_again: bool) -> LlmCall:
     """Return the recorded call with its answer in the form of this call's API; unchanged if it has that form.
 
     `asked_again`: the trace holds another call like it, so a client that repeats requests by itself may do so. Raises
