@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import secrets
+import shutil
 import sys
 import tempfile
 import time
+import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import process_time
 from typing import Any
 
+import psutil
 import pytest
 from msgspec.structs import replace
 
@@ -127,6 +131,14 @@ def test_what_the_agents_own_code_draws_is_noted(store: rk.Store, draw: Callable
         (lambda: os.times(), "cpu_time"),
         (lambda: process_time(), "cpu_time"),
         (lambda: time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID), "cpu_time"),
+        (lambda: psutil.Process().cpu_times(), "cpu_time"),
+        (lambda: psutil.cpu_percent(interval=None), "cpu_time"),
+        (lambda: tracemalloc.get_traced_memory(), "resources"),
+        (lambda: psutil.Process().memory_info(), "resources"),
+        (lambda: psutil.virtual_memory(), "resources"),
+        (lambda: shutil.disk_usage("."), "resources"),
+        (lambda: gc.get_objects(0), "resources"),
+        (lambda: os.getloadavg(), "resources"),
         (lambda: os.getpid(), "process_id"),
     ],
 )
@@ -138,6 +150,45 @@ def test_what_only_this_process_can_answer_is_noted(store: rk.Store, read: Calla
 
     assert store.load(run.id).chance.not_held == (name,)
     assert (time.process_time, time.thread_time_ns, os.times, os.getpid) == before
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: secrets.token_hex(),
+        lambda: os.urandom(4),
+        lambda: hash("text"),
+        lambda: time.process_time(),
+        lambda: tracemalloc.get_traced_memory(),
+        lambda: os.getpid(),
+    ],
+)
+def test_what_a_tool_draws_or_reads_decides_nothing(
+    store: rk.Store, monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any]
+) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+
+    @rk.tool
+    def measure() -> str:
+        return str(read())
+
+    with rk.record("reads", store=store) as run:
+        measure()
+
+    assert store.load(run.id).chance.not_held == ()
+
+
+def test_a_fix_of_an_agent_that_read_its_memory_is_in_doubt(store: rk.Store, own_directory: Path) -> None:
+    def agent(item: str) -> str:
+        tracemalloc.get_traced_memory()
+        look(item)
+        raise LookupError("sold out")
+
+    recorded_case(store, agent)
+    result = rk.replay("case", look)
+
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "memory" in result.reason
 
 
 def test_a_fix_of_an_agent_that_read_its_cpu_time_is_in_doubt(store: rk.Store, own_directory: Path) -> None:

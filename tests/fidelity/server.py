@@ -67,6 +67,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({"error": "unavailable"}, int(self.path.rsplit("/", 1)[1]))
         elif self.path.startswith("/echo/"):
             self._send(f"echo {self.path.rsplit('/', 1)[1]}".encode(), "text/plain")
+        elif self.path == "/login":
+            self._send(b"{}", "application/json", 200, ("set-cookie", "session=a8f5f167f44f4964; Path=/; HttpOnly"))
         else:
             self._answer({"path": self.path})
 
@@ -88,8 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, value: Any, status: int = 200) -> None:
         self._send(json.dumps(value).encode(), "application/json", status)
 
-    def _send(self, data: bytes, kind: str, status: int = 200) -> None:
+    def _send(self, data: bytes, kind: str, status: int = 200, *headers: tuple[str, str]) -> None:
         self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(data)))
         self.end_headers()

@@ -246,6 +246,27 @@ def test_it_does_not_matter_which_process_does_which_work(upstream: Upstream) ->
     assert (result.verdict, result.deviations) == (rk.Verdict.INCONCLUSIVE, ())  # nothing failed in the recording
 
 
+def test_calls_at_another_moment_and_calls_without_an_answer_count_as_made(upstream: Upstream) -> None:
+    code = """
+        import datetime, time
+        import replaykit as rk
+        @rk.tool
+        def search(since, expires): return []
+        @rk.tool
+        def connect(): return object()
+        time.sleep(0.5)
+        now = datetime.datetime.now()
+        print(search((now - datetime.timedelta(hours=24)).isoformat(), (now + datetime.timedelta(hours=1)).isoformat()))
+        connect()
+        raise LookupError("nothing was found")
+    """
+    agent = [sys.executable, write(code)]
+
+    result = replayed(recorded(*agent).run, *agent)
+
+    assert [(d.kind, d.name) for d in result.deviations] == [("now", "search"), ("unanswerable", "connect")]
+
+
 def test_an_exception_that_ends_a_python_program_is_the_error_of_its_run(upstream: Upstream) -> None:
     agent = [sys.executable, write("raise RuntimeError('Max tool call limit exceeded')")]
     live = recorded(*agent)

@@ -240,6 +240,14 @@ def test_a_key_must_not_be_empty() -> None:
     assert isinstance(DEFAULT, Rules)
 
 
+def test_a_cookie_that_a_recording_has_hidden_stays(redactor: Redactor) -> None:
+    recorded = '[["Set-Cookie", "session=hidden; Path=/; HttpOnly"], ["Content-Type", "text/plain"]]'
+    two = '[["Set-Cookie", "session=hidden; sid=abcdefghijklmnop"], ["Content-Type", "text/plain"]]'
+
+    assert redactor.text(recorded) == recorded
+    assert "abcdefghijklmnop" not in redactor.text(two)
+
+
 def test_a_cookie_keeps_its_name_and_its_attributes(redactor: Redactor) -> None:
     shown = redactor.header(
         "Set-Cookie", "sid=a8f5f167f44f4964; Path=/; Expires=Wed, 21 Oct 2026 07:28:00 GMT; HttpOnly"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import logging.handlers
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,6 +102,24 @@ def test_records_in_a_text_that_the_agent_reads_are_noted(store: rk.Store) -> No
         return "slow" in stream.getvalue()
 
     assert changes(agent, store) == [("logging.StreamHandler.stream",)]
+
+
+def test_records_that_a_handler_of_the_standard_library_keeps_are_noted(store: rk.Store) -> None:
+    def agent() -> int:
+        handler = logging.handlers.MemoryHandler(10)
+        LOG.addHandler(handler)
+        fail()
+        return len(handler.buffer)
+
+    assert changes(agent, store) == [("logging.MemoryHandler.buffer",)]
+
+
+def test_records_that_are_only_passed_on_are_not_noted(store: rk.Store) -> None:
+    def agent() -> None:
+        LOG.addHandler(logging.handlers.MemoryHandler(10))
+        fail()
+
+    assert changes(agent, store) == [()]
 
 
 def test_records_that_nobody_reads_are_not_noted(store: rk.Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -175,6 +176,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "range": lambda: range(1, 10, 3),
     "fraction": lambda: Fraction(1, 3),
     "namespace": lambda: SimpleNamespace(a=1, b=Status.OK),
+    "completed process": lambda: [subprocess.CompletedProcess(["ls", Path("a")], 2, b"", b"no such file")],
     "path": lambda: Path("a/b"),
     "an exception": lambda: [ValueError("x"), KeyError("y")],
 }

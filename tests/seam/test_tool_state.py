@@ -7,6 +7,7 @@ import contextlib
 import functools
 import io
 import itertools
+import logging
 import queue
 import random
 import sqlite3
@@ -20,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+import numpy
 import pytest
 
 import replaykit as rk
@@ -524,3 +526,259 @@ def test_lines_written_into_redirected_output_are_noted(store: rk.Store) -> None
 
     with pytest.warns(rk.RecordingWarning, match="sys.stdout"), rk.record("lines", store=store):
         assert agent() == "two\nlines\n"
+
+
+PROGRESS: dict[str, str] = {}
+READY = threading.Event()
+
+
+@rk.tool
+def start_thread(name: str, gate: threading.Event) -> None:
+    def work() -> None:
+        gate.wait(5)
+        PROGRESS[name] = "failed"
+
+    threading.Thread(target=work).start()
+
+
+@rk.tool
+def start_timer(seconds: float) -> None:
+    threading.Timer(seconds, READY.set).start()
+
+
+@rk.tool
+def start_pool_job(pool: Any, gate: threading.Event, found: list[str]) -> None:
+    pool.submit(gate.wait, 5)
+    pool.submit(found.append, "late")
+
+
+@rk.tool
+async def start_task(name: str) -> None:
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        PROGRESS[name] = "failed"
+
+    TASKS.append(asyncio.create_task(work()))
+
+
+@rk.tool
+async def arm(found: list[str]) -> None:
+    asyncio.get_running_loop().call_later(0.01, found.append, "late")
+
+
+@rk.tool
+def work_in_threads(names: list[str]) -> None:
+    threads = [threading.Thread(target=PROGRESS.get, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+TASKS: list[asyncio.Task[None]] = []
+
+
+def test_what_a_job_may_change_after_the_call_is_noted(store: rk.Store) -> None:
+    gate = threading.Event()
+
+    def with_thread() -> None:
+        start_thread("a", gate)
+        gate.set()
+        assert PROGRESS.get("a") in (None, "failed")
+
+    def with_timer() -> None:
+        start_timer(0.05)
+        READY.wait(5)
+
+    def with_pool() -> None:
+        gate.clear()
+        found: list[str] = []
+        with ThreadPoolExecutor(1) as pool:
+            start_pool_job(pool, gate, found)
+            gate.set()
+        assert found == ["late"]
+
+    async def with_task() -> None:
+        await start_task("b")
+        await TASKS.pop()
+        assert PROGRESS["b"] == "failed"
+
+    async def with_loop_timer() -> None:
+        found: list[str] = []
+        await arm(found)
+        await asyncio.sleep(0.05)
+        assert found == ["late"]
+
+    assert noted(with_thread, store) == {"gate (later)", "PROGRESS (later)"}
+    assert noted(with_timer, store) == {"READY (later)"}
+    assert noted(with_pool, store) == {"gate (later)", "found (later)"}
+    assert noted(lambda: asyncio.run(with_task()), store) == {"PROGRESS (later)", "TASKS"}
+    assert noted(lambda: asyncio.run(with_loop_timer()), store) == {"found (later)"}
+
+
+def test_jobs_that_end_within_the_call_are_not_noted(store: rk.Store) -> None:
+    def agent() -> None:
+        work_in_threads(["a", "b"])
+        assert "nobody" not in PROGRESS
+
+    assert noted(agent, store) == set()
+
+
+def test_a_job_that_changes_nothing_the_agent_reads_is_not_noted(store: rk.Store) -> None:
+    telemetry: list[str] = []
+    gate = threading.Event()
+
+    def flush() -> None:
+        gate.wait(5)
+        telemetry.append("flushed")
+
+    @rk.tool
+    def look(orders: list[str]) -> int:
+        threading.Thread(target=flush).start()
+        return len(orders)
+
+    def agent() -> None:
+        orders = ["7"]
+        assert look(orders) == 1
+        orders.append("8")
+
+    assert noted(agent, store) == set()
+    gate.set()
+
+
+@rk.tool
+def silence() -> None:
+    logging.getLogger("quiet").setLevel(logging.CRITICAL)
+
+
+@rk.tool
+def be_strict() -> None:
+    warnings.simplefilter("error")
+
+
+@rk.tool
+def raise_on_division() -> None:
+    numpy.seterr(all="raise")
+
+
+@rk.tool
+def draw_with_numpy() -> float:
+    return float(numpy.random.uniform())
+
+
+@rk.tool
+async def leave_a_task() -> None:
+    TASKS.append(asyncio.create_task(asyncio.sleep(0)))
+
+
+def test_settings_that_the_agent_reads_are_noted(store: rk.Store) -> None:
+    def with_logging() -> None:
+        logging.getLogger("quiet").setLevel(logging.NOTSET)
+        silence()
+        assert not logging.getLogger("quiet").isEnabledFor(logging.ERROR)
+
+    def with_warnings() -> None:
+        with warnings.catch_warnings():
+            be_strict()
+            with pytest.raises(UserWarning):
+                warnings.warn("careful", stacklevel=1)
+
+    def with_numpy() -> None:
+        raise_on_division()
+        with pytest.raises(FloatingPointError):
+            numpy.float64(1) / numpy.float64(0)
+
+    def with_draws() -> None:
+        draw_with_numpy()
+        numpy.random.randint(5)
+
+    async def with_tasks() -> None:
+        await leave_a_task()
+        assert len(asyncio.all_tasks()) == 2
+        TASKS.clear()
+
+    assert noted(with_logging, store) == {"logging.getLogger().level"}
+    assert noted(with_warnings, store) == {"warnings.filters"}
+    with numpy.errstate():
+        assert noted(with_numpy, store) == {"numpy.geterr()"}
+    assert noted(with_draws, store) == {"numpy.random.get_state()"}
+    assert "asyncio.all_tasks()" in noted(lambda: asyncio.run(with_tasks()), store)
+
+
+def test_settings_that_the_agent_does_not_read_are_not_noted(store: rk.Store) -> None:
+    def agent() -> None:
+        logging.getLogger("quiet").setLevel(logging.NOTSET)
+        silence()
+        draw_with_numpy()
+
+    assert noted(agent, store) == set()
+
+
+TOTAL = {"sum": 0}
+
+
+@rk.tool
+def add(number: int) -> int:
+    TOTAL["sum"] += number
+    return number
+
+
+@rk.tool
+def add_to(numbers: list[int]) -> None:
+    numbers.append(1)
+
+
+@rk.tool
+def add_twice(number: int) -> int:
+    add_to([])
+    return add(number) + add(number)
+
+
+@rk.tool
+def add_each(numbers: list[int]) -> Any:
+    for number in numbers:
+        yield add(number)
+
+
+@rk.tool
+async def add_in_a_task(number: int) -> int:
+    async def work() -> int:
+        return add(number)
+
+    return await asyncio.create_task(work())
+
+
+def test_what_a_tool_inside_of_a_tool_changes_is_noted_for_both(store: rk.Store) -> None:
+    def changed_by(agent: Callable[[], Any]) -> list[tuple[str, tuple[str, ...]]]:
+        with rk.record("agent", store=store) as run:
+            agent()
+            assert TOTAL["sum"] > 0
+        return [(call.name, call.mutated) for call in store.load(run.id).calls]
+
+    total = (f"{__name__}.TOTAL",)
+
+    assert changed_by(lambda: add_twice(3)) == [
+        ("add_twice", total),
+        ("add_to", ("numbers",)),
+        ("add", total),
+        ("add", total),
+    ]
+    assert changed_by(lambda: list(add_each([3]))) == [("add_each", total), ("add", total)]
+    assert changed_by(lambda: asyncio.run(add_in_a_task(3))) == [("add_in_a_task", total), ("add", total)]
+
+
+REPORTS: dict[str, str] = {}
+
+
+@rk.tool
+def start_job_with_callback(pool: Any, name: str) -> None:
+    pool.submit(threading.Event().wait, 0.02).add_done_callback(lambda _: REPORTS.update({name: "failed"}))
+
+
+def test_what_the_callback_of_a_job_may_change_is_noted(store: rk.Store) -> None:
+    def agent() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            start_job_with_callback(pool, "a")
+        assert REPORTS["a"] == "failed"
+
+    assert noted(agent, store) == {"REPORTS (later)"}

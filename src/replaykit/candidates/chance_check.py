@@ -6,13 +6,14 @@ from replaykit.cases.case import ReplayCase
 from replaykit.handlers.replay.unrecorded_chance import RANDOM
 from replaykit.model.pins import HASHES, SECRETS, SETS
 from replaykit.model.result import Verdict
-from replaykit.seam.own_process import CPU_TIME
+from replaykit.seam.own_process import CPU_TIME, RESOURCES
 
 _IN_WORDS = {
     SECRETS: "the recorded agent drew from `secrets` or `os.urandom`",
     HASHES: "the recorded agent used `hash`, which differs in every process",
     SETS: "the recorded agent used the order of a set, which differs in every process",
     CPU_TIME: "the recorded agent read its CPU time, and a replay spends none in tools",
+    RESOURCES: "the recorded agent read its use of memory or other resources, and a replay uses none in tools",
     RANDOM: "another run in the same process controlled `random`, so this one could not",
 }
 _ADVICE = {
@@ -20,6 +21,7 @@ _ADVICE = {
     HASHES: "Record the failure again with PYTHONHASHSEED set",
     SETS: "Sort the set, or record the failure again with PYTHONHASHSEED set",
     CPU_TIME: "Measure time with `time.monotonic` or `time.perf_counter`, and record the failure again",
+    RESOURCES: "Read it in a tool, which a recording controls, and record the failure again",
     RANDOM: "Record the failure again, with one run at a time",
 }
 
@@ -38,11 +40,12 @@ def resting_on_chance(case: ReplayCase, verdict: Verdict, other: Verdict) -> str
     )
 
 
-def unmeasurable_time(case: ReplayCase) -> str:
-    """Return why a verdict is in doubt because CPU time may have decided it; empty if the agent never read it."""
-    if CPU_TIME not in deciding_chance(case):
+def unmeasurable_use(case: ReplayCase) -> str:
+    """Return why a verdict is in doubt because CPU time or memory may have decided it; empty if neither was read."""
+    name = next((name for name in deciding_chance(case) if name in (CPU_TIME, RESOURCES)), "")
+    if not name:
         return ""
-    return f"it may depend on chance: {_IN_WORDS[CPU_TIME]}\n{_ADVICE[CPU_TIME]}"
+    return f"it may depend on chance: {_IN_WORDS[name]}\n{_ADVICE[name]}"
 
 
 def unchangeable_hashes(case: ReplayCase) -> str:

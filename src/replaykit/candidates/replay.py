@@ -223,13 +223,13 @@ def _in_any_draw(
         deciding_chance,
         resting_on_chance,
         unchangeable_hashes,
-        unmeasurable_time,
+        unmeasurable_use,
     )
 
     # A replay with faults does not look for a fix, and live calls must not be repeated eleven times.
     if not deciding_chance(case) or case.scenario.chaos is not None or not result.offline:
         return result
-    doubt = unmeasurable_time(case)
+    doubt = unmeasurable_use(case)
     if runs.first.keeps_hashes:
         doubt = doubt or unchangeable_hashes(case)
     if doubt:

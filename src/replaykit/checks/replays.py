@@ -31,6 +31,7 @@ Kind: TypeAlias = Literal[
     "rekeyed",
     "repeated",
     "stopped",
+    "traceback",
     "unanswerable",
     "unbuilt",
     "undecided",

@@ -62,7 +62,7 @@ def command(
     are compared. Without a target, the page lists what there is.
 
     A failed run opens at the event that went wrong. A run that is being recorded grows on screen. The page is served on
-    this machine only, under an address with a random token. Ctrl-C ends it.
+    this machine only, under a random address. Ctrl-C ends it.
 
     With --agent, you can fork a run from the page. The agent runs as with `replaykit fork`: what has effects happens
     only after you have allowed it by name.

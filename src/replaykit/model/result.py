@@ -59,6 +59,7 @@ EFFECTS: dict[str, Effect] = {
     "unpinned": Effect.STANDS,  # a clock or a seed that a server cannot pin for everything it does
     "unwatched": Effect.STANDS,  # it is unknown whether recorded answers were used: the evidence decides
     "now": Effect.STANDS,  # the current time in an argument, compared as "now"
+    "traceback": Effect.STANDS,  # a traceback in an argument, compared without its frames
     "rekeyed": Effect.STANDS,  # placeholders of another key, and exactly one recorded call matches
     "live": Effect.LIVE,  # called for real, with consent
     "missing": Effect.DIVERGED,  # not recorded

@@ -18,6 +18,8 @@ UNBUILT = "replaykit.unbuilt"
 """The name of the notes about values of a tool that cannot be rebuilt or compared."""
 MUTATED = "replaykit.mutated"
 """The name of the notes about arguments that a tool changed."""
+LATER = " (later)"
+"""The end of a name in `Call.mutated` if a job that the tool left running may change it."""
 
 
 def opaque_types(frozen: Json) -> list[str]:
@@ -90,16 +92,18 @@ def mutated_text(tool: str, names: Sequence[str]) -> str:
 
 def unrepeated_text(tool: str, names: Sequence[str]) -> str:
     """Return the same without advice. A name with a dot or a bracket, such as `self.errors`, is not an argument."""
-    arguments: list[str] = []
-    others: list[str] = []
-    for name in names:
-        if name.isidentifier():
-            arguments.append(f"`{name}`")
-        else:
-            others.append(f"`{name}`")
-    if arguments:
-        others.insert(0, f"what it was given as {', '.join(arguments)}")
-    return f"`{tool}` changed {' and '.join(others)}; a replay cannot repeat that"
+    later = [name.removesuffix(LATER) for name in names if name.endswith(LATER)]
+    now = [name for name in names if not name.endswith(LATER)]
+    clauses = [f"changed {_things(now)}"] if now else []
+    if later:
+        clauses.append(f"left a job running that may change {_things(later)} later")
+    return f"`{tool}` {' and '.join(clauses)}; a replay cannot repeat that"
+
+
+def _things(names: Sequence[str]) -> str:
+    arguments = ", ".join(f"`{name}`" for name in names if name.isidentifier())
+    things = [f"what it was given as {arguments}"] if arguments else []
+    return " and ".join([*things, *(f"`{name}`" for name in names if not name.isidentifier())])
 
 
 def _named(types: list[str]) -> str:

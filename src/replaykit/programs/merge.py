@@ -158,10 +158,9 @@ def _unused_names(run: TraceRun, world: World) -> list[str]:
     tape = Tape(recorded_calls(world), started_at=world.pins.started_at)
     matcher = Matcher.of(tape, replace(world.rules, mode=mode))
     for event in run.calls:
-        if is_refused(event):
-            continue
         pending = as_pending(event)
-        if matcher.take(pending) is None:
+        # A refused call may be recorded, with an answer that cannot be given.
+        if matcher.take(pending) is None and not is_refused(event):
             _take_by_other_key(matcher, pending, world, run)
     names = []
     for index in matcher.unused():
@@ -177,8 +176,13 @@ def _take_by_other_key(matcher: Matcher, pending: PendingCall, world: World, run
     started_at = world.pins.started_at
     if matcher.take_by_kind(pending, written=True) is not None:
         return
-    if matcher.take_as_now(pending, started_at, started_at + _LONGEST_S) is None:
-        matcher.take_as_now(pending, run.started_at, pending.at)
+    # At the moment of its recorded call, on the pinned clock: how far a time is from now depends on when that is.
+    spans = [call.span for call in matcher.calls if call.name == pending.name and call.span is not None]
+    moments = sorted({started_at + span.begin_s for span in spans})
+    for now in (*moments, started_at + _LONGEST_S):
+        if matcher.take_as_now(pending, started_at, now) is not None:
+            return
+    matcher.take_as_now(pending, run.started_at, pending.at)
 
 
 def _is_process_note(event: AnyEvent) -> bool:

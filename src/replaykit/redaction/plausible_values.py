@@ -186,6 +186,15 @@ def cookie_hides_more(text: str) -> bool:
     return any(map(_is_shown, blanked(raw, spans(raw)).split(b";")))
 
 
+def is_hidden_cookie(text: str) -> bool:
+    """Return whether a recording has hidden the value of this cookie; clients still need its name and attributes."""
+    cookie, *attributes = text.split(";")
+    pairs = [part.partition("=") for part in attributes]
+    return cookie.endswith("=hidden") and all(
+        not sign or name.strip().lower() in COOKIE_ATTRIBUTES for name, sign, _ in pairs
+    )
+
+
 def _is_shown(pair: bytes) -> bool:
     name, sign, value = pair.partition(b"=")
     if not sign or name.strip().lower().decode("utf-8", "replace") in COOKIE_ATTRIBUTES:

@@ -25,6 +25,7 @@ from replaykit.redaction.placeholders import (
 from replaykit.redaction.plausible_values import (
     COOKIE_ATTRIBUTES,
     cookie_hides_more,
+    is_hidden_cookie,
     is_plausible,
     looks_random,
     rest_is_secret,
@@ -216,6 +217,8 @@ class TextEdits:
 
     def _is_secret(self, value: str, hint: NameHint) -> bool:
         """Return whether a telling name makes the value secret: on its own, after a scheme, or by its other content."""
+        if hint.trust is Trust.COOKIE and is_hidden_cookie(value):
+            return False
         if hint.trust is Trust.COOKIE:
             return is_plausible(value, hint, quoted=True) and (not spans(value.encode()) or cookie_hides_more(value))
         if is_plausible(value, hint, quoted=True):

@@ -51,6 +51,7 @@ _NAMED_NOTES = {
     "arguments": "answered by position, with other arguments than recorded",
     "rekeyed": "matched by the kind of its placeholders, which have another key (set REPLAYKIT_REDACTION_KEY)",
     "now": "called with the current time, compared as now",
+    "traceback": "called with a traceback, compared without its frames",
     "live": "done for real",
 }
 _NOTES = {
@@ -61,6 +62,7 @@ _NOTES = {
     "arguments": "calls were answered by position, with other arguments, in",
     "rekeyed": "placeholders have another key (set REPLAYKIT_REDACTION_KEY) in",
     "now": "the current time was compared as now in",
+    "traceback": "a traceback was compared without its frames in",
     "live": "calls were done for real in",
     "unwatched": "tools were not answered from the tape in",
     "context": "the context was not given in",

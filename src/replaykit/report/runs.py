@@ -82,6 +82,7 @@ _NOT_HELD = {
     "sets": "the order of a set in an argument is",
     "random": "`random` is",
     "cpu_time": "the CPU time is",
+    "resources": "the use of memory and other resources is",
     "process_id": "the process id is",
 }
 """Sources of chance that a replay cannot repeat, as `show` describes them."""

@@ -128,11 +128,11 @@ class AgentCode:
             self._index(vars(module), module.__name__, "")
             self._find_places(vars(module))
         for frame in frames:
-            self._find_places(_locals_of(frame))
+            self._find_places(locals_of(frame))
         self._codes: dict[CodeType, _Bounds | None] = {}
         self._reach([] if entry is None else [entry.code])
         self._reach([frame.f_code for frame in frames])
-        self._reach([code for frame in frames for value in _locals_of(frame).values() for code in _codes_of(value)])
+        self._reach([code for frame in frames for value in locals_of(frame).values() for code in _codes_of(value)])
 
     def is_running(self, entry: EntryPoint | None) -> bool:
         """Return whether this is the code of the run that was entered there."""
@@ -289,7 +289,7 @@ def _modules_of(entry: EntryPoint | None, frames: Iterable[FrameType]) -> list[M
     names = set()
     for frame in frames:
         names.add(module_name(frame))
-        names.update(type(value).__module__ for value in _locals_of(frame).values())
+        names.update(type(value).__module__ for value in locals_of(frame).values())
     files = () if entry is None else (entry.code.co_filename,)
     pending = [module for name, module in own.items() if name in names or module.__file__ in files]
     found: dict[str, ModuleType] = {}
@@ -370,7 +370,7 @@ def _layout_of(kind: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     return tuple(slots), frozenset(computed)
 
 
-def _locals_of(frame: FrameType) -> dict[str, Any]:
+def locals_of(frame: FrameType) -> dict[str, Any]:
     """Return the variables of a running function.
 
     Before Python 3.13, a frame keeps the dictionary that it has once returned, so an object would outlive the agent's

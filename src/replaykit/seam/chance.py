@@ -23,6 +23,7 @@ from replaykit.model.pins import HASHES, LIBRARY_HASHES, LIBRARY_SECRETS, SECRET
 from replaykit.seam.hooks import AfterImport
 from replaykit.seam.own_code import frames_from, is_library, is_ours, module_name
 from replaykit.seam.own_process import reads_of_process_noticed
+from replaykit.seam.scope import inside_call
 
 if TYPE_CHECKING:
     import random
@@ -165,6 +166,8 @@ class HeldChance:
             frame = sys._getframe(1)
             # Hashes for sets and dictionaries of the agent's objects decide nothing, and neither do our own.
             if not isinstance(value, int | float) and frame.f_code.co_name != "__hash__" and not is_ours(frame):
+                if inside_call():
+                    return real(value)
                 if is_library(frame.f_code.co_filename):
                     self.not_held.add(LIBRARY_HASHES)
                 else:
@@ -190,7 +193,7 @@ class HeldChance:
         """Note who asked for random bytes, ignoring modules that just pass them on, and ourselves."""
         callers = (caller for caller in frames_from(frame) if module_name(caller) not in ("random", "secrets"))
         caller = next(callers, None)
-        if caller is None or is_ours(caller):
+        if caller is None or is_ours(caller) or inside_call():
             return
         self.not_held.add(LIBRARY_SECRETS if is_library(caller.f_code.co_filename) else SECRETS)
 

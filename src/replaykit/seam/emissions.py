@@ -43,6 +43,9 @@ def _handling(original: Function, handler: Any, record: Any) -> Any:
     if under_way is None:
         return original(handler, record)
     session, call = under_way
+    is_buffered = hasattr(handler, "buffer")  # a `logging.handlers.MemoryHandler`
+    if is_buffered and agent_code_of(session).reads_field("buffer"):
+        _note(call, f"logging.{type(handler).__name__}.buffer")
     if not _keeps_text(handler):
         owners = [handler] if is_own_class(type(handler)) else []
         with _noting_changes(call, owners, "emit"):

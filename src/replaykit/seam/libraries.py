@@ -39,23 +39,23 @@ def taken(value: Any) -> Taken | None:
         return None if content is None else (kind.__name__, kind.__module__, content)
     if isinstance(value, Path) and kind in (type(Path()), Path):
         return "Path", "pathlib", str(value)
-    for module, name in _HTTP:
+    for module, name in _LOADED_CLASSES:
         if kind.__name__ == name and (loaded_module(module) or {}).get(name) is kind:
-            content = _HTTP[module, name][0](value)
+            content = _LOADED_CLASSES[module, name][0](value)
             return None if content is None else (name, module, content)
     return None
 
 
 def build_library_object(module: str, name: str, content: Any) -> Any:
     """Rebuild an object from `taken`; raises an error for invalid content, and KeyError for an unknown class."""
-    if (module, name) in _HTTP:
-        return _HTTP[module, name][1](content)
+    if (module, name) in _LOADED_CLASSES:
+        return _LOADED_CLASSES[module, name][1](content)
     return _MAKE[module, name](content)
 
 
 def is_known(module: object, name: object) -> bool:
     """True for a class whose objects can be rebuilt."""
-    return (module, name) in _MAKE or (module, name) in _HTTP
+    return (module, name) in _MAKE or (module, name) in _LOADED_CLASSES
 
 
 def error_content(error: BaseException) -> dict[str, Any] | None:
@@ -271,6 +271,14 @@ def _made_httpx_request(content: dict[str, Any]) -> Any:
     return rebuilt
 
 
+def _completed_process(value: Any) -> Json:
+    return [value.args, value.returncode, value.stdout, value.stderr]
+
+
+def _made_completed_process(content: list[Any]) -> Any:
+    return _loaded("subprocess", "CompletedProcess")(*content)
+
+
 def _loaded(module: str, name: str) -> Any:
     found = (loaded_module(module) or {}).get(name)
     if found is None:
@@ -278,9 +286,10 @@ def _loaded(module: str, name: str) -> Any:
     return found
 
 
-_HTTP: dict[tuple[Any, Any], tuple[Callable[[Any], Json], Callable[[Any], Any]]] = {
+_LOADED_CLASSES: dict[tuple[Any, Any], tuple[Callable[[Any], Json], Callable[[Any], Any]]] = {
     ("requests.models", "Response"): (_requests_response, _made_requests_response),
     ("requests.models", "PreparedRequest"): (_requests_request, _made_requests_request),
     ("httpx", "Response"): (_httpx_response, _made_httpx_response),
     ("httpx", "Request"): (_httpx_request, _made_httpx_request),
+    ("subprocess", "CompletedProcess"): (_completed_process, _made_completed_process),
 }

@@ -1,8 +1,7 @@
-"""Notice that the agent reads what no replay can repeat: the CPU time spent, and the id of its process."""
+"""Notice that the agent reads what no replay can repeat: CPU time, memory and other resources, and its process id."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from replaykit.seam.own_code import is_library, is_ours
+from replaykit.seam.scope import inside_call
 
-CPU_TIME, PROCESS_ID = "cpu_time", "process_id"
-"""Names for `Chance.not_held`: a served tool spends no CPU time, and every process has its own id."""
+CPU_TIME, RESOURCES, PROCESS_ID = "cpu_time", "resources", "process_id"
+"""Names for `Chance.not_held`: a served tool uses no CPU time and no memory, and every process has its own id."""
 _READS: dict[str, dict[str, tuple[str, ...]]] = {
     CPU_TIME: {
         "time": (
@@ -23,10 +23,23 @@ _READS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "os": ("times",),
         "resource": ("getrusage",),
+        "psutil": ("cpu_percent", "cpu_times", "cpu_times_percent"),
+        "psutil.Process": ("cpu_percent", "cpu_times"),
+    },
+    RESOURCES: {
+        "tracemalloc": ("get_traced_memory", "take_snapshot"),
+        "sys": ("getallocatedblocks",),
+        "gc": ("get_count", "get_objects", "get_stats"),
+        "os": ("getloadavg", "statvfs"),
+        "shutil": ("disk_usage",),
+        "psutil": ("disk_usage", "getloadavg", "net_io_counters", "swap_memory", "virtual_memory"),
+        "psutil.Process": (
+            *("as_dict", "io_counters", "memory_full_info", "memory_info", "memory_percent"),
+            *("num_fds", "num_threads", "open_files"),
+        ),
     },
     PROCESS_ID: {"os": ("getpid",)},
 }
-_LOADED = {"os": os, "time": time}
 _CPU_CLOCKS = {getattr(time, name, None) for name in ("CLOCK_PROCESS_CPUTIME_ID", "CLOCK_THREAD_CPUTIME_ID")}
 
 
@@ -39,12 +52,13 @@ def reads_of_process_noticed(not_held: set[str]) -> Iterator[None]:
         yield
 
 
-def _places_of_functions() -> Iterator[tuple[ModuleType, str, str]]:
-    """Yield each module that holds one of the functions, also one that imported it by name: module, name, source."""
+def _places_of_functions() -> Iterator[tuple[Any, str, str]]:
+    """Yield each module or class that holds one of the functions, also a module that imported it by name: holder, name,
+    source."""
     sources: dict[str, tuple[object, str]] = {}
     for source, modules in _READS.items():
         for module, names in modules.items():
-            owner = _LOADED.get(module) or sys.modules.get(module)
+            owner = _loaded(module)
             if owner is not None:
                 sources.update({name: (getattr(owner, name), source) for name in names if hasattr(owner, name)})
                 yield from ((owner, name, source) for name in names if hasattr(owner, name))
@@ -58,6 +72,13 @@ def _places_of_functions() -> Iterator[tuple[ModuleType, str, str]]:
                 yield holder, name, source
 
 
+def _loaded(place: str) -> Any:
+    """Return a loaded module, or a class of one; None if it is not loaded."""
+    module, _, name = place.partition(".")
+    loaded = sys.modules.get(module)
+    return getattr(loaded, name, None) if name else loaded
+
+
 def _is_known(module: ModuleType) -> bool:
     """Return whether a module is Python's or our own."""
     package = module.__name__.partition(".")[0]
@@ -65,16 +86,16 @@ def _is_known(module: ModuleType) -> bool:
 
 
 @contextmanager
-def _noticed(holder: ModuleType, name: str, note: Callable[[], None]) -> Iterator[None]:
-    """Call `note` when the agent's own code calls a function of a module."""
+def _noticed(holder: Any, name: str, note: Callable[[], None]) -> Iterator[None]:
+    """Call `note` when the agent's own code calls a function of a module or class."""
     real = getattr(holder, name)
 
-    def noticing(*args: Any) -> Any:
+    def noticing(*args: Any, **options: Any) -> Any:
         frame = sys._getframe(1)
         is_other_clock = name.startswith("clock_") and args[:1] and args[0] not in _CPU_CLOCKS
-        if not is_other_clock and not is_ours(frame) and not is_library(frame.f_code.co_filename):
+        if not is_other_clock and not is_ours(frame) and not is_library(frame.f_code.co_filename) and not inside_call():
             note()
-        return real(*args)
+        return real(*args, **options)
 
     setattr(holder, name, noticing)
     try:

@@ -10,6 +10,7 @@ import io
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any, NamedTuple
@@ -52,6 +53,36 @@ def _captured_output() -> object:
     return [stream.tell() for stream in streams if isinstance(stream, io.StringIO) and not stream.closed]
 
 
+def _log_levels() -> object:
+    logging: Any = sys.modules.get("logging")
+    if logging is None:
+        return None
+    loggers = [logging.root, *list(logging.root.manager.loggerDict.values())]
+    levels = {logger.name: (logger.level, logger.disabled) for logger in loggers if hasattr(logger, "disabled")}
+    return logging.root.manager.disable, levels
+
+
+def _numpy_errors() -> object:
+    numpy: Any = sys.modules.get("numpy")
+    return None if numpy is None else numpy.geterr()
+
+
+def _numpy_generator() -> object:
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is None:
+        return None
+    _, numbers, *position = numpy_random.get_state()
+    return numbers.tobytes(), position
+
+
+def _running_tasks() -> object:
+    asyncio: Any = sys.modules.get("asyncio")
+    if asyncio is None or asyncio.events._get_running_loop() is None:
+        return None
+    return len(asyncio.all_tasks())
+
+
+_NUMPY_DRAWS = ("rand", "randn", "randint", "choice", "normal", "uniform", "shuffle", "permutation", "random_sample")
 _SETTINGS = (
     ProcessSetting(
         "sys.getrecursionlimit()", ("getrecursionlimit",), frozenset({"setrecursionlimit"}), sys.getrecursionlimit
@@ -72,6 +103,23 @@ _SETTINGS = (
     ProcessSetting(
         "threading.active_count()", ("active_count",), frozenset({"Thread", "start"}), threading.active_count
     ),
+    ProcessSetting("asyncio.all_tasks()", ("all_tasks",), frozenset({"create_task", "ensure_future"}), _running_tasks),
+    ProcessSetting(
+        "logging.getLogger().level",
+        ("isEnabledFor", "getEffectiveLevel", "level", "disabled"),
+        frozenset({"setLevel", "disable", "disabled", "basicConfig", "dictConfig", "fileConfig"}),
+        _log_levels,
+    ),
+    ProcessSetting(
+        "warnings.filters",
+        ("warn", "catch_warnings", "filterwarnings", "filters"),
+        frozenset({"simplefilter", "filterwarnings", "resetwarnings"}),
+        lambda: list(warnings.filters),
+    ),
+    ProcessSetting("numpy.geterr()", ("geterr", "seterr", "FloatingPointError"), frozenset({"seterr"}), _numpy_errors),
+    ProcessSetting(
+        "numpy.random.get_state()", _NUMPY_DRAWS, frozenset({*_NUMPY_DRAWS, "seed", "set_state"}), _numpy_generator
+    ),
     ProcessSetting(
         "sys.stdout",
         ("redirect_stdout", "redirect_stderr", "StringIO"),
@@ -88,5 +136,9 @@ def settings_read_by(agent: AgentCode) -> list[ProcessSetting]:
 
 def may_change_settings(functions: Iterable[CodeType]) -> bool:
     """Return whether functions mention anything that changes a setting."""
-    changers = frozenset[str]().union(*(setting.changers for setting in _SETTINGS))
-    return any(not changers.isdisjoint(code.co_names) for code in functions)
+    return any(may_change(setting, functions) for setting in _SETTINGS)
+
+
+def may_change(setting: ProcessSetting, functions: Iterable[CodeType]) -> bool:
+    """Return whether functions mention anything that changes this setting."""
+    return any(not setting.changers.isdisjoint(code.co_names) for code in functions)

@@ -35,7 +35,19 @@ def _create_task(original: Function, loop: Any, coro: Any, *, context: Context |
         context.run(enter, scope.job(_name(coro)))
     if context is not None:
         options["context"] = context
-    return original(loop, coro, **options)
+    task = original(loop, coro, **options)
+    if scope is not None and scope.outermost is not None:
+        scope.note_job(task)
+    return task
+
+
+@hook
+def _call_at(original: Function, loop: Any, when: float, callback: Function, *args: Any, **options: Any) -> Any:
+    timer = original(loop, when, callback, *args, **options)
+    scope = current()
+    if scope is not None and scope.outermost is not None:
+        scope.note_job(timer)
+    return timer
 
 
 @hook
@@ -53,7 +65,11 @@ def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs
     elif scope is not None:
         context = copy_context()
         context.run(enter, scope.job(_name(fn)))
-        return _submitted(scope, original, pool, functools.partial(context.run, fn, *args, **kwargs))
+        future = _submitted(scope, original, pool, functools.partial(context.run, fn, *args, **kwargs))
+        if scope.outermost is not None:
+            _remember_job(future, (fn, args, kwargs))
+            scope.note_job(future)
+        return future
     return original(pool, fn, *args, **kwargs)
 
 
@@ -81,6 +97,8 @@ def _start(original: Function, thread: Any) -> Any:
     if scope is not None and scope.session.carries and not is_worker:
         context = copy_context()
         context.run(enter, scope.job(_name(target or type(thread).run)))
+        if scope.outermost is not None:
+            scope.note_job(thread)
         thread.run = functools.partial(context.run, _watched(scope, thread.run))
     return original(thread)
 
@@ -91,6 +109,17 @@ def _submitted(scope: Scope, submit: Function, pool: Any, job: Callable[[], Any]
     if hold_ups is None:
         return submit(pool, job)
     return hold_ups.submit(submit, pool, job)
+
+
+def _remember_job(future: Any, job: tuple[Any, ...]) -> None:
+    """Let the future of a job know its function and arguments until it has ended."""
+    future._replaykit_job = job
+    future.add_done_callback(lambda _: vars(future).pop("_replaykit_job", None))
+
+
+def job_of(future: Any) -> Any:
+    """Return the function and the arguments of a running job; None if they are unknown."""
+    return getattr(future, "_replaykit_job", None)
 
 
 def _watched(scope: Scope, function: Function) -> Function:
@@ -147,6 +176,7 @@ HOOKS: dict[str, Rows] = {
     "concurrent.futures.thread": (("ThreadPoolExecutor", "submit", _submit),),
     "asyncio.base_events": (
         ("BaseEventLoop", "create_task", _create_task),
+        ("BaseEventLoop", "call_at", _call_at),
         ("BaseEventLoop", "_run_once", counted),
     ),
     "asyncio.tasks": (("", "set", _set),),

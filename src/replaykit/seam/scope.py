@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from weakref import ref
 
 from msgspec import Struct, to_builtins
 
@@ -36,6 +37,7 @@ from replaykit.model.values import ABSENT, Json, JsonObject, Raw, raw
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from weakref import ReferenceType
 
     from replaykit.model.changes import Cleaning
     from replaykit.seam.agent_code import AgentCode, EntryPoint
@@ -118,6 +120,7 @@ class PendingCall(Struct, eq=False):  # made for every call: in half the time th
     mutated: tuple[str, ...] = ()  # what it found
     emitted: tuple[str, ...] = ()  # the agent's objects that received its log records and warnings; see `emissions`
     surroundings: dict[str, str | None] | None = None  # the original state of what it changed; see `reach`
+    jobs: list[ReferenceType[Any]] | None = None  # the threads, tasks and futures it started; see `leftover_jobs`
 
     def rephrase(self, arguments: bytes) -> None:
         """Replace the arguments for recording and matching; the call itself is made with the original ones."""
@@ -487,6 +490,14 @@ class Scope(Struct, eq=False):  # made for every call: in half the time that a c
         path = f"{self.path}/{name}#{number}"
         return Scope(self.session, path, self.step, self.parent, outermost=self.outermost)
 
+    def note_job(self, job: Any) -> None:
+        """Note a thread, a task or the future of a job that was started here, inside of a call."""
+        reference = ref(job)  # a call, which contexts refer to, must not keep it alive
+        for call in {id(call): call for call in (self.outermost, self.call) if call is not None}.values():
+            if call.jobs is None:
+                call.jobs = []
+            call.jobs.append(reference)
+
     def go_on_numbering(self, children: Mapping[str, int]) -> None:
         """Continue numbering children from these numbers, by name."""
         self._children = {name: itertools.count(number) for name, number in children.items()}
@@ -517,6 +528,12 @@ _active: ContextVar[Scope | None] = ContextVar("replaykit_scope", default=None)
 
 current = _active.get
 """The active scope, or None outside of any run."""
+
+
+def inside_call() -> bool:
+    """Return whether this is the inside of a call: what is drawn and read here decides nothing in a replay."""
+    scope = current()
+    return scope is not None and scope.outermost is not None
 
 
 def scope_in(context: Context) -> Scope | None:

@@ -24,8 +24,9 @@ from typing import Any, TypeAlias, cast
 from msgspec import Struct
 
 from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
+from replaykit.seam.leftover_jobs import LeftoverJobs
 from replaykit.seam.own_code import Function
-from replaykit.seam.process_settings import ProcessSetting, may_change_settings, settings_read_by
+from replaykit.seam.process_settings import ProcessSetting, may_change, may_change_settings, settings_read_by
 from replaykit.seam.scope import RunSession, Scope, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
@@ -130,8 +131,28 @@ class Reach:
         if not mentioned.isdisjoint(_NAMES_AT_RUN_TIME):
             return tuple(names)
         known = {variable.label for variable in self._variables}
-        known |= {setting.label for setting in self._settings if not mentioned.isdisjoint(setting.changers)}
+        known |= {setting.label for setting in self._settings if may_change(setting, self._code.functions)}
         return tuple(name for name in names if name in known or name.rpartition(".")[2] in mentioned)
+
+    def changeable(self, args: tuple[Any, ...], jobs: LeftoverJobs) -> Iterator[str]:
+        """Yield the names of everything that jobs which the tool has left running may still change."""
+        names = self.look(args)
+        agent, code = self._agent, self._code
+        if agent is None or code is None:
+            return
+        mentioned = agent.names_within(code.functions)
+        variables = {variable.label: variable for variable in self._variables}
+        for name in sorted(names):
+            variable = variables.get(name)
+            if variable is None:
+                if jobs.run_own_code and name.rpartition(".")[2] in mentioned:
+                    yield name
+                continue
+            value = variable.value(_ABSENT)
+            if variable not in code.assigned and type(value) in UNCHANGING:
+                continue
+            if jobs.run_own_code or jobs.hold(value):
+                yield name
 
     def _add_class(self, seen: _Seen, kind: type) -> None:
         """Add the attributes of the class of `self`; remembers a class without any, as most are."""

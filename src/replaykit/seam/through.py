@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from replaykit.errors import Divergence, Unreplayable
 from replaykit.model.tool_errors import is_raised
+from replaykit.model.unreplayable import LATER
 from replaykit.model.values import ABSENT, NULL, Json, JsonObject, Raw, canonical, raw, read_items
 from replaykit.seam.failures import came_from_outside, describe, is_interruption, raise_again
 from replaykit.seam.results import END, ITEM
@@ -264,7 +265,19 @@ def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float)
         call.mutated += still_changed(call.surroundings)
     if call.emitted:
         call.mutated += call.emitted
+    if call.mutated:
+        _tell_outer(call)
     handler.settle(call, outcome, duration_s)
+
+
+def _tell_outer(call: PendingCall) -> None:
+    """Count what a call inside of another has changed as changed by that one, too: a replay serves only that one."""
+    scope = current()
+    outer = None if scope is None else scope.outermost
+    if outer is not None and outer is not call:
+        # Its own arguments are identifiers, and belong to no other call.
+        others = [name for name in call.mutated if not name.removesuffix(LATER).isidentifier()]
+        outer.emitted += tuple(name for name in others if name not in outer.emitted)
 
 
 class Replayed(Struct):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from types import FunctionType
 from typing import Any, Literal, TypeAlias, TypeVar, overload
@@ -17,9 +17,11 @@ import orjson
 from msgspec import Struct
 
 from replaykit.errors import UsageError, nearest, wrong_argument
+from replaykit.model.unreplayable import LATER
 from replaykit.model.values import DOLLAR, canonical, sayable
 from replaykit.seam.agent_code import TOOL_BODIES
 from replaykit.seam.foreign_threads import adopted
+from replaykit.seam.leftover_jobs import LeftoverJobs
 from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters, note_order, signature_of
 from replaykit.seam.results import END, ITEM, OPAQUE, ToolValues, report_mutated, report_uncompared
@@ -251,7 +253,18 @@ class _Live(Struct):  # created for every call: in a quarter of the time of a cl
             changed += self._spec.reach.changed_since(self._surroundings, self._args, is_plain=is_plain)
         if self._context is not None:
             changed += changed_context(self._context)
+        if self.pending.jobs is not None:
+            changed += tuple(self._changed_later(LeftoverJobs(self.pending.jobs), changed))
         return changed
+
+    def _changed_later(self, jobs: LeftoverJobs, changed: tuple[str, ...]) -> Iterator[str]:
+        """Yield the names of everything that the jobs which the call has left running may still change."""
+        if jobs.is_empty:
+            return
+        names = [name for name, value in self._named.items() if type(value) not in UNCHANGING and jobs.hold(value)]
+        if self._surroundings is not None and self._spec.reach is not None:
+            names += self._spec.reach.changeable(self._args, jobs)
+        yield from (name + LATER for name in names if name not in changed)
 
     def _mutated_arguments(self) -> tuple[str, ...]:
         """Return the names of the arguments that differ from before the call."""

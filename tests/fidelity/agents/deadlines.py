@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from time import clock_gettime
 
@@ -285,6 +286,44 @@ def deadline_by_a_bound_system_clock(question: str) -> str:
         time.sleep(0.15)
     took(f"{polls} polls")
     raise OutOfTime(f"job 10 was not done after {polls} polls")
+
+
+@failing("What happened since yesterday?")
+def since_yesterday(question: str) -> str:
+    time.sleep(0.3)
+    day_ago = datetime.now() - timedelta(hours=24)
+    return judged_by_clock(find_events(day_ago.isoformat(), int(time.time()) + 3600))
+
+
+@rk.tool
+def find_events(since: str, expires: int) -> int:
+    ran("find_events")
+    return 0
+
+
+def judged_by_clock(count: int) -> str:
+    took(f"{count} events")
+    if not count:
+        raise OutOfTime("nothing has happened")
+    return str(count)
+
+
+@rk.tool
+def load_table(rows: int) -> int:
+    ran("load_table")
+    return len([bytearray(1000) for _ in range(rows)])
+
+
+@failing("Load the table", inconclusive=every_way("memory"))
+def budget_of_memory(question: str) -> str:
+    tracemalloc.start()
+    load_table(2000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    took(f"over budget: {peak > 1_000_000}")
+    if peak > 1_000_000:
+        raise OutOfTime("over budget")
+    return "in budget"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import traceback
 from dataclasses import dataclass
 
 import httpx
@@ -370,6 +371,30 @@ def timeout_error_of_the_tool(question: str) -> str:
         except TimeoutError:
             took(f"attempt {attempt}")
     raise Unhelpful("three attempts timed out")
+
+
+@rk.tool
+def run_query(sql: str) -> list[str]:
+    ran("run_query")
+    raise KeyError(sql)
+
+
+@rk.tool
+def ask_model(prompt: str) -> str:
+    ran("ask_model")
+    return "I do not know." if "KeyError" in prompt else "Fine."
+
+
+@failing("Query it, and explain what went wrong")
+def traceback_in_a_prompt(question: str) -> str:
+    try:
+        run_query("select")
+    except KeyError:
+        answer = ask_model(f"Explain:\n{traceback.format_exc()}")
+    took(answer)
+    if "not know" in answer:
+        raise Unhelpful(answer)
+    return answer
 
 
 if __name__ == "__main__":

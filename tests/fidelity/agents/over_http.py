@@ -185,5 +185,17 @@ async def model_call_with_a_limit(question: str) -> str:
     return answer
 
 
+@failing("Log in, and ask again")
+def session_cookie(question: str) -> str:
+    with requests.Session() as session:
+        session.get(f"{server()}/login")
+        is_known = "session" in session.cookies
+        answer = session.get(f"{server()}/orders").json()
+    took(f"{is_known} {answer['path']}")
+    if is_known:
+        raise Failed("logged in, and still no orders")
+    return "not logged in"
+
+
 if __name__ == "__main__":
     main(globals())

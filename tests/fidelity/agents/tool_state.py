@@ -8,6 +8,7 @@ import logging
 import queue
 import sqlite3
 import threading
+import time
 import warnings
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
@@ -385,6 +386,126 @@ def memo_of_a_tool(question: str) -> str:
 def request_count() -> int:
     """For whoever wants to know after a run; the agent does not."""
     return len(REQUESTS)
+
+
+# work that a tool leaves running
+LATER = every_way("later")
+JOBS: dict[str, str] = {}
+FINISHED = threading.Event()
+
+
+@rk.tool
+def submit_job(name: str) -> str:
+    ran("submit_job")
+
+    def work() -> None:
+        time.sleep(0.2)
+        JOBS[name] = "failed"
+
+    threading.Thread(target=work, daemon=True).start()
+    return name
+
+
+@failing("Wait for the job", inconclusive=LATER)
+def job_in_a_thread(question: str) -> str:
+    JOBS.clear()
+    name = submit_job("export")
+    deadline = time.monotonic() + 5
+    while name not in JOBS and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return judged(JOBS.get(name) == "failed", "the job failed")
+
+
+@rk.tool
+def start_backup(seconds: float) -> None:
+    ran("start_backup")
+    threading.Timer(seconds, FINISHED.set).start()
+
+
+@failing("Wait for the backup", inconclusive=LATER)
+def event_of_a_timer(question: str) -> str:
+    FINISHED.clear()
+    start_backup(0.2)
+    return judged(FINISHED.wait(5), "finished far too soon")
+
+
+@rk.tool
+async def start_export(name: str) -> None:
+    ran("start_export")
+
+    async def work() -> None:
+        await asyncio.sleep(0.2)
+        JOBS[name] = "failed"
+
+    TASKS.append(asyncio.create_task(work()))
+
+
+TASKS: list[asyncio.Task[None]] = []
+
+
+@failing("Wait for the export", inconclusive=LATER)
+async def job_in_a_task(question: str) -> str:
+    JOBS.clear()
+    await start_export("export")
+    for _ in range(20):
+        if "export" in JOBS:
+            break
+        await asyncio.sleep(0.05)
+    return judged(JOBS.get("export") == "failed", "the export failed")
+
+
+@rk.tool
+async def arm_alarm(fired: list[str]) -> None:
+    ran("arm_alarm")
+    asyncio.get_running_loop().call_later(0.1, fired.append, "alarm")
+
+
+@failing("Listen for the alarm", inconclusive=LATER)
+async def timer_of_the_event_loop(question: str) -> str:
+    fired: list[str] = []
+    await arm_alarm(fired)
+    await asyncio.sleep(0.4)
+    return judged(fired == ["alarm"], "the alarm went off")
+
+
+# a tool inside of a tool
+@rk.tool
+def add_item(name: str) -> None:
+    ran("add_item")
+    BASKET[name] = BASKET.get(name, 0) + 1
+
+
+@rk.tool
+def add_pair(name: str) -> str:
+    ran("add_pair")
+    add_item(name)
+    add_item(name)
+    return name
+
+
+BASKET: dict[str, int] = {}
+
+
+@failing("Buy a pair", inconclusive=CHANGED)
+def changed_by_an_inner_tool(question: str) -> str:
+    BASKET.clear()
+    add_pair("shoe")
+    return judged(BASKET.get("shoe") == 2, "two shoes")
+
+
+# settings of libraries
+@rk.tool
+def silence(name: str) -> str:
+    ran("silence")
+    logging.getLogger(name).setLevel(logging.CRITICAL)
+    return name
+
+
+@failing("Is it silent?", inconclusive=CHANGED)
+def log_level_of_a_tool(question: str) -> str:
+    logging.getLogger("shop").setLevel(logging.INFO)
+    silence("shop")
+    return judged(not logging.getLogger("shop").isEnabledFor(logging.ERROR), "errors are hidden")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -402,6 +403,23 @@ def rows_that_are_one_list(question: str) -> str:
     grid = empty_grid(3)
     grid[0][0] = 1
     return judged(sum(map(sum, grid)) == 3, "three fields are marked")
+
+
+@rk.tool
+def run_command(command: list[str]):
+    ran("run_command")
+    return subprocess.CompletedProcess(command, 2, "", "no such option")
+
+
+@failing("List the files")
+def completed_process(question: str) -> str:
+    done = run_command(["ls", "--all-of-them"])
+    took(f"{type(done).__name__} {done.returncode}")
+    try:
+        done.check_returncode()
+    except subprocess.CalledProcessError as error:
+        raise Rejected(f"{done.stderr}: {error.returncode}") from None
+    return "listed"
 
 
 if __name__ == "__main__":

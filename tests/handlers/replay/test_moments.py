@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 import replaykit as rk
 from replaykit.errors import Divergence
@@ -34,6 +35,8 @@ def since(moment: float) -> str:
         "2026-03-12 14:32:05",
         "2026-03-12T14:32",
         "14:32:05",
+        "20260312_143205",
+        "20260312T143205",
         str(int(START) + 5),
         str(START + 5.5),
         str(int(START * 1000) + 5000),
@@ -59,6 +62,7 @@ def test_the_current_time_is_taken_out_in_every_common_form(text: str) -> None:
         str(int(START * 1_000_000) + 100_000_000),
         str(int(START + 100) * 1_000_000_000),
         "2026-13-45T14:32:05",
+        "20261345143205",
     ],
 )
 def test_any_other_time_stays(text: str) -> None:
@@ -73,6 +77,9 @@ def test_any_other_time_stays(text: str) -> None:
         lambda: ask(f"It is {dt.datetime.now(dt.UTC):%H:%M:%S}"),
         lambda: since(time.time()),
         lambda: since(time.time_ns() // 1_000_000),
+        lambda: ask(f"What happened since {(dt.datetime.now() - dt.timedelta(hours=24)).isoformat()}?"),
+        lambda: since(time.time() + 900),
+        lambda: ask(f"From {dt.datetime.now() - dt.timedelta(days=7)} to {dt.datetime.now()}"),
     ],
 )
 def test_a_call_with_the_current_time_finds_its_answer(agent: Callable[[], str], store: rk.Store) -> None:
@@ -84,6 +91,36 @@ def test_a_call_with_the_current_time_finds_its_answer(agent: Callable[[], str],
         time.sleep(3)  # on the virtual clock: the candidate asks at another moment
         assert agent() == "answer"
     assert [deviation.kind for deviation in replayer.all_deviations()] == ["now"]
+
+
+@pytest.mark.parametrize(
+    ("recorded_s", "asked_s"),
+    [(-3600, -7200), (3600, 3660), (-86_400, 86_400), (90, 91)],  # another distance, or none that is round
+)
+def test_a_call_with_another_distance_from_now_does_not(store: rk.Store, recorded_s: int, asked_s: int) -> None:
+    with rk.record("now", store=store) as run:
+        since(time.time() + recorded_s)
+
+    with rk.replaying(rk.Tape.of(store.load(run.id))), pytest.raises(Divergence):
+        since(time.time() + asked_s)
+
+
+def test_in_a_long_run_the_roundest_distance_is_meant() -> None:
+    for end in (START + 20, START + 200, START + 2000):
+        text = dt.datetime.fromtimestamp(end - 15 - 86_400, dt.UTC).isoformat().encode()
+        assert without_moments(text, START, end, at_a_distance=True) == b"<now-86400>"
+
+
+def test_fixed_times_stay_apart_however_long_the_run(store: rk.Store) -> None:
+    with rk.record("slots", store=store) as run:
+        ask("Who comes at 2026-03-12T09:00:00?")
+    log = store.load(run.id)
+
+    for hours in range(1, 24):
+        calls = [structs.replace(call, span=structs.replace(call.span, begin_s=hours * 3600.0)) for call in log.calls]
+        started_at = dt.datetime(2026, 3, 11, 12, tzinfo=dt.UTC).timestamp()
+        with rk.replaying(rk.Tape(calls, started_at=started_at)), pytest.raises(Divergence):
+            ask("Who comes at 2026-03-12T09:05:00?")
 
 
 def test_a_call_with_a_fixed_time_does_not(store: rk.Store) -> None:

@@ -481,6 +481,8 @@ class Replayer:
     def _in_words(self, how: str, call: PendingCall, position: int) -> str:
         if how == "now":
             return f"`{call.name}` was called with the current time, which was compared as now"
+        if how == "traceback":
+            return f"`{call.name}` was called with a traceback, whose frames were not compared"
         if how == "moved":
             recorded = self.matcher.calls[position]
             if recorded.path == call.path:

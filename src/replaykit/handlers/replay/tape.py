@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replaykit.errors import ReplayKitError, wrong_argument
 from replaykit.handlers.replay.call_index import NONE, CallIndex
-from replaykit.handlers.replay.current_time import NOW, NowIndex, without_moments
+from replaykit.handlers.replay.current_time import NowIndex, has_circumstances, has_moments, without_circumstances
 from replaykit.handlers.replay.keys import key_of
 from replaykit.handlers.replay.redaction import ByKind, Redaction, Taken
 from replaykit.handlers.replay.taped_requests import LONG_BYTES, TapedRequests, TextBlocks, TextKey, holds_opaque
@@ -147,7 +147,7 @@ class Matcher:
         self._is_direct = mode is _CAUSAL and not self._ignore and self._redaction is None
         """True if calls are found by unmodified path and arguments, and no other process takes them."""
         self._started_at = tape.started_at
-        self._now_index: NowIndex | None = None
+        self._now_indexes: dict[bool, NowIndex] = {}  # without and with moments at a distance
         self._cursor = 0
         self.last_miss: LastMiss | None = None
         self._taken_elsewhere: set[tuple[str, str, TextKey]] = set()
@@ -439,7 +439,7 @@ class Matcher:
         return None
 
     def take_as_now(self, call: PendingCall, began_at: float, now: float) -> Taken:
-        """Take a recorded call that differs only in the current time."""
+        """Take a recorded call that differs only in the current time, or in the frames of a traceback."""
         # Strict and sequential matching go by position, and a tape without a start has no moments to compare.
         if not self._started_at or self.mode not in (_CAUSAL, MatchMode.ARGS):
             return None
@@ -451,17 +451,26 @@ class Matcher:
     def _take_as_now(self, call: PendingCall, *, began_at: float, now: float) -> Taken:
         path, name, arguments = self._compared(call)
         # If the date is frozen, it is that of the recording, and the process may have started before that took effect.
-        without = without_moments(arguments, self._started_at if began_at > now else began_at, now)
-        if NOW not in without:
-            return None
-        if self._now_index is None:
-            self._now_index = NowIndex(self.calls, self._started_at, self._recorded_key, self.used)
-        index = self._first_free(self._now_index.by_path, (path, call.kind, name, without))
-        if index is None:
-            index = self._first_free(self._now_index.anywhere, (call.kind, name, without))
-        if index is None:
-            return None
-        return self._use(index, "now")
+        start = self._started_at if began_at > now else began_at
+        for at_a_distance in (False, True):
+            without = without_circumstances(arguments, start, now, at_a_distance=at_a_distance)
+            if not has_circumstances(without):
+                continue
+            indexes = self._now_index(at_a_distance=at_a_distance)
+            index = self._first_free(indexes.by_path, (path, call.kind, name, without))
+            if index is None:
+                index = self._first_free(indexes.anywhere, (call.kind, name, without))
+            if index is not None:
+                return self._use(index, "now" if has_moments(without) else "traceback")
+        return None
+
+    def _now_index(self, *, at_a_distance: bool) -> NowIndex:
+        """Return the index of the calls without their moments, built for the first call that needs it."""
+        found = self._now_indexes.get(at_a_distance)
+        if found is None:
+            found = NowIndex(self.calls, self._started_at, self._recorded_key, self.used, at_a_distance=at_a_distance)
+            self._now_indexes[at_a_distance] = found
+        return found
 
     def _recorded_key(self, call: Call) -> tuple[str, str, bytes]:
         return self._spelled(call.path), self._spelled(call.name), self.key(call.name, key_of(call))
