@@ -63,6 +63,11 @@ def default_evidence_path() -> Path:
     return Path(HOME) / "runs"
 
 
+def default_history_path() -> Path:
+    """Return the directory for the history of `ci`: `.replaykit/history` in the working directory."""
+    return Path(HOME) / "history"
+
+
 def default_results_path() -> Path:
     """Return the directory for results of `ci`: `.replaykit/ci` in the working directory."""
     return Path(HOME) / "ci"

@@ -134,6 +134,25 @@ def is_tracked(file: Path) -> bool:
     return found.returncode != 0 or bool(found.stdout)
 
 
+def checked_out_commit(directory: Path, *, compares_files: bool) -> str:
+    """Return the commit that is checked out around a directory; empty if there is none, or if tracked files differ.
+
+    Comparing files may run filters that the repository configures. Without it, they count as unchanged.
+    """
+    try:
+        top, repository = _repository_of(directory)
+        found = _git(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        commit = found.stdout.decode("ascii", "replace").strip()
+        if found.returncode or not _COMMIT.fullmatch(commit):
+            return ""
+        compare = ("diff-index", "--quiet", "--ignore-submodules", commit)
+        if compares_files and _git(repository, f"--work-tree={top}", *compare).returncode:
+            return ""
+    except ReplayKitError:  # no repository, or no git
+        return ""
+    return commit
+
+
 def _git(repository: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     git = shutil.which("git")
     if git is None:

@@ -22,7 +22,15 @@ from typing import Any
 
 from replaykit.cli import run
 
-for name in ("cli.ci", "cli.lint", "cli.replay", "cases.lint", "redaction.second_check", "report.ci_html", "trials.ci"):
+for name in (
+    "cli.ci",
+    "cli.lint",
+    "cli.replay",
+    "cases.lint",
+    "redaction.second_check",
+    "trials.ci",
+    "viewer.suite_file",
+):
     importlib.import_module(f"replaykit.{name}")  # once, and not in each fork
 
 

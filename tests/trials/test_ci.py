@@ -488,3 +488,14 @@ def test_one_pool_of_workers_serves_all_parts(ci: Ci) -> None:
 
     assert code == 0
     assert len(list(Path().glob("worker-*"))) == 1
+
+
+def test_a_result_tells_when_and_of_what_it_is(ci: Ci) -> None:
+    project(inputs=["Where is it?"], replays={"sessions": [session("a", 200)]})
+
+    _, told = ci()
+
+    assert told["started_at"] > 1e9
+    assert told["revision"] == ""
+    assert len(told["settings"]) == 64
+    assert {item["part"]: item.get("scenario") for item in told["items"]} == {"contract": "no chaos", "replay": None}

@@ -20,7 +20,6 @@ from replaykit.contracts.contract import Severity
 from replaykit.errors import FormatTooNew, InvalidFile, StoreError, UsageError
 from replaykit.model.values import raw
 from replaykit.report.ci import ci_json, ci_text
-from replaykit.report.ci_html import ci_html
 from replaykit.report.ci_junit import ci_junit
 from replaykit.report.ci_markdown import ci_markdown
 from replaykit.trials.ci_merge import merged
@@ -134,7 +133,7 @@ def written(file: Path, head: CiHeader, records: list[CiRecord]) -> Path:
 
 
 def reports(result: CiResult) -> list[Any]:
-    forms = [ci_json, ci_junit, ci_markdown, ci_html, ci_text]
+    forms = [ci_json, ci_junit, ci_markdown, ci_text]
     return [result.exit_code, result.passed, *(form(result) for form in forms)]
 
 
@@ -279,7 +278,7 @@ def suite(count: int, **parts: Any) -> None:
     Path("replaykit.yaml").write_text(json.dumps(value))
 
 
-CHANGING = ("duration_s", "latency_ms", "evidence")
+CHANGING = ("duration_s", "latency_ms", "evidence", "started_at")
 
 
 def without_times(document: Any) -> Any:

@@ -19,6 +19,7 @@ from replaykit.viewer.documents import Documents
 from replaykit.viewer.evidence import EvidenceReader
 from replaykit.viewer.forks import PageForks
 from replaykit.viewer.server import ViewerServer
+from replaykit.viewer.suites import SuiteReader
 
 
 class Answer(Struct, frozen=True):
@@ -97,3 +98,8 @@ def served(documents: Documents, *, forks: PageForks | None = None) -> Iterator[
 def documents_of(store: SQLiteStore | None, *, evidence: Path = Path("runs"), cases: Path = Path("cases")) -> Documents:
     """Return the documents of a store, and of the evidence and the cases in the working directory."""
     return Documents(store, EvidenceReader(evidence, [cases]), project="shop")
+
+
+def suites_of(documents: Documents) -> SuiteReader:
+    """Return the results of `ci` in the working directory."""
+    return SuiteReader(Path("ci"), Path("history"), documents.evidence)

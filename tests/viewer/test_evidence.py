@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.viewer.serving import documents_of, served
+from tests.viewer.serving import documents_of, served, suites_of
 
 import replaykit as rk
 from replaykit.candidates.python import PythonCandidate
@@ -142,7 +142,7 @@ def test_the_words_of_the_command_line_lead_to_a_page(documents: Documents, word
         return text
 
     with rk.Store.open(".replaykit/store.db", read_only=True) as store:
-        found = find_target(tuple(map(filled, words)), store, documents.evidence)
+        found = find_target(tuple(map(filled, words)), store, documents.evidence, suites_of(documents))
 
     assert found.route == filled(route)
 
@@ -150,7 +150,7 @@ def test_the_words_of_the_command_line_lead_to_a_page(documents: Documents, word
 @pytest.mark.parametrize(("word", "error"), [("nobody", RunNotFound), ("no/where", UsageError), ("runs", InvalidFile)])
 def test_a_wrong_target_is_an_error(documents: Documents, word: str, error: type[ReplayKitError]) -> None:
     with rk.Store.open(".replaykit/store.db", read_only=True) as store, pytest.raises(error):
-        find_target((word,), store, documents.evidence)
+        find_target((word,), store, documents.evidence, suites_of(documents))
 
 
 def test_a_project_without_a_store_has_a_page() -> None:
@@ -160,7 +160,7 @@ def test_a_project_without_a_store_has_a_page() -> None:
     with pytest.raises(RunNotFound, match="no store yet"):
         documents.spool("last")
     with pytest.raises(UsageError, match="no store yet"):
-        find_target(("last",), None, documents.evidence)
+        find_target(("last",), None, documents.evidence, suites_of(documents))
 
 
 def test_replays_and_cases_are_shared_with_their_runs(documents: Documents) -> None:

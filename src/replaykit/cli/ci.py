@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from replaykit.cli import candidate_options, options, trusted_config
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import detail, hint, reports
-from replaykit.config import HOME, default_results_path, make_home
-from replaykit.errors import UsageError, nearest
+from replaykit.config import HOME, default_evidence_path, default_history_path, default_results_path, make_home
+from replaykit.errors import ReplayKitError, UsageError, nearest
 from replaykit.model.isolation import IsolationLevel
 from replaykit.report.ci import ci_json, ci_text, item_details, verdict_text
 from replaykit.report.ci_files import planned, refuse_links, write_reports
 from replaykit.report.ci_markdown import harmless, is_github, tell_github
+from replaykit.revisions import checked_out_commit
 from replaykit.trials.ci import ADD_AGENT, ALL, CiPlan, prepare_ci
+from replaykit.trials.ci_history import add_run
 from replaykit.trials.ci_items import CiWorkers
 from replaykit.trials.ci_merge import merged
 from replaykit.trials.ci_records import new_results_file
@@ -29,7 +31,7 @@ from replaykit.trials.shards import Shard, parse_shard, read_timings, result_fil
 if TYPE_CHECKING:
     from replaykit.candidates.attempt import Candidate
     from replaykit.project.project import Project
-    from replaykit.report.ci_files import Form
+    from replaykit.report.ci_files import ReportForm
     from replaykit.trials.ci import Ci
     from replaykit.trials.ci_result import CiResult
 
@@ -171,6 +173,7 @@ def command(
             on_fetched=fetched.advance,
             shard=share,
             timings={} if timings is None else read_timings(timings),
+            revision=checked_out_commit(Path(), compares_files=config_from is None and not untrusted),
         )
         ci = prepare_ci(plan)
     options.note(*ci.notices)
@@ -185,7 +188,9 @@ def command(
     results = _results_file(ci, output)
     with _telling_of_a_stop(files), progress("running", ci.count) as running:
         result = ci.run(replace(workers, on_done=running.advance), results)
-    _tell(result, files, as_json=as_json)
+    if share is ALL:
+        _remember(result)
+    _tell(result, files, as_json=as_json, evidence=evidence)
     if share is not ALL:
         hint(f"wrote {results}")
     return result.exit_code
@@ -214,6 +219,7 @@ def merge(
     replaykit ci merge downloaded -o reports
     """
     result = merged(result_files(paths))
+    _remember(result)
     _tell(result, planned(output, junit=junit, markdown=markdown, html=html), as_json=as_json)
     return result.exit_code
 
@@ -244,7 +250,7 @@ def _share(text: str | None, timings: Path | None) -> Shard:
     return parse_shard(text)
 
 
-def _no_reports(output: Path | None, *reports: Path | None) -> dict[Path, Form]:
+def _no_reports(output: Path | None, *reports: Path | None) -> dict[Path, ReportForm]:
     """Refuse reports of one shard: they would look like those of the suite."""
     hint = "Write reports once all shards are done: replaykit ci merge DIR -o reports"
     if any(report is not None for report in reports):
@@ -280,7 +286,15 @@ def _project(config: Path | None, revision: str | None, *, untrusted: bool) -> P
     return project
 
 
-def _tell(result: CiResult, files: Mapping[Path, Form], *, as_json: bool) -> None:
+def _remember(result: CiResult) -> None:
+    """Add the run to the history. Without one, the verdict still stands."""
+    try:
+        add_run(default_history_path(), result)
+    except ReplayKitError as error:
+        options.note(f"this run is not in the history: {error.message}")
+
+
+def _tell(result: CiResult, files: Mapping[Path, ReportForm], *, as_json: bool, evidence: Path | None = None) -> None:
     """Print the result, annotate it, and write its reports."""
     if is_github():
         options.show(as_json, result, lambda result: harmless(ci_text(result)), ci_json)
@@ -288,7 +302,13 @@ def _tell(result: CiResult, files: Mapping[Path, Form], *, as_json: bool) -> Non
         options.show(as_json, result, ci_text, ci_json, brief=verdict_text)
     detail(*map(item_details, result.items))
     tell_github(result, lambda line: click.echo(line, err=True))
-    for file in write_reports(result, files):
+
+    def write_page(file: Path, result: CiResult) -> None:
+        from replaykit.viewer.suite_file import write_suite_file
+
+        write_suite_file(file, result, evidence or default_evidence_path())
+
+    for file in write_reports(result, files, write_page):
         hint(f"wrote {file}")
 
 

@@ -14,7 +14,7 @@ from replaykit.cases.config_files import find_project
 from replaykit.cli import candidate_options, options
 from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import hint, reports
-from replaykit.config import default_evidence_path, default_store_path
+from replaykit.config import default_evidence_path, default_history_path, default_results_path, default_store_path
 from replaykit.errors import ReplayKitError
 from replaykit.project.project import load_project
 from replaykit.report.layout import to_json_line
@@ -25,6 +25,7 @@ from replaykit.viewer.evidence import EvidenceReader
 from replaykit.viewer.forks import PageForks
 from replaykit.viewer.server import ViewerServer
 from replaykit.viewer.share import write_shared_file
+from replaykit.viewer.suites import SuiteReader
 from replaykit.viewer.target import find_target
 
 
@@ -54,11 +55,11 @@ def command(
     store_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Look at runs, replays and cases in the browser.
+    """Look at runs, replays, cases and results of ci in the browser.
 
     TARGET is a run (an id, the beginning of one, a name, `last` or `last-failed`), the directory of a case, the
-    directory of a replay's evidence, or its result.json. Two runs are compared. Without a target, the page lists what
-    there is.
+    directory of a replay's evidence, or its result.json, `ci` (its newest results) or a file in .replaykit/ci. Two runs
+    are compared. Without a target, the page lists what there is.
 
     A failed run opens at the event that went wrong. A run that is being recorded grows on screen. The page is served on
     this machine only, under a random address. Ctrl-C ends it.
@@ -73,12 +74,16 @@ def command(
     replaykit view
     replaykit view last-failed --agent my_agent:answer
     replaykit view 20260215-143200 20260215-150112
+    replaykit view ci
     replaykit view cases/billing --share billing.html
     """
     with _store(store_path) as store:
         reader = EvidenceReader(evidence or default_evidence_path(), _case_paths())
-        named = find_target(tuple(filter(None, (target, other))), store, reader)
-        documents = Documents(store, reader, project=Path.cwd().name, agent=agent or "", opens=named.route)
+        suites = SuiteReader(default_results_path(), default_history_path(), reader)
+        named = find_target(tuple(filter(None, (target, other))), store, reader, suites)
+        documents = Documents(
+            store, reader, project=Path.cwd().name, agent=agent or "", opens=named.route, suites=suites
+        )
         if share is not None:
             with progress("writing") as writing:
                 size = write_shared_file(share, documents, named.shared_pages(documents), writing.set)

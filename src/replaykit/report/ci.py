@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from replaykit.cases.detect_outcome import mask
-from replaykit.model.result import Deviation, Finding
+from replaykit.model.result import Finding
 from replaykit.model.text_lines import first_few
 from replaykit.report.layout import indented, labelled, screen_width, short, to_json, with_hint
 from replaykit.terminal import style
+from replaykit.trials.ci_causes import by_cause
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiPart, CiResult, payload_text
-
-_DIFFERENCE = re.compile(r"^ +((?:changed|added|removed) +\S+)", re.M)
-
-
-def by_cause(items: Sequence[CiItem]) -> list[list[CiItem]]:
-    """Return the items in groups of one cause each, in the order in which the causes show first."""
-    groups: dict[Hashable, list[CiItem]] = {}
-    for item in items:
-        groups.setdefault((item.outcome, _cause(item)), []).append(item)
-    return list(groups.values())
-
-
-def _cause(item: CiItem) -> Hashable:
-    """Return what two items have in common if one fix may mend both; its first part says what kind of cause it is."""
-    if item.is_wrong_file:
-        return "file", item.file, item.line, item.reason
-    if item.divergence is not None:
-        return "divergence", *_call_of(item.divergence)
-    if item.error:
-        return "error", mask(item.error), _broken_rules(item)
-    if item.failures:
-        return "rules", _broken_rules(item)
-    if item.reason:
-        return "reason", mask(item.reason)
-    return "item", item.part, item.id
-
-
-def _call_of(deviation: Deviation) -> tuple[Hashable, ...]:
-    """Return which call left the tape, and where it differs from the recorded one; not in which run it did."""
-    return deviation.kind, deviation.name or mask(deviation.text), tuple(_DIFFERENCE.findall(deviation.text))
-
-
-def _broken_rules(item: CiItem) -> Hashable:
-    """Return what does not hold: invariants, whatever the agent gave instead, or assertions and what they found."""
-    rules = []
-    for finding in item.failures:
-        found = "" if finding.id else finding.actual
-        rules.append((finding.id or finding.kind, finding.expected, found))
-    return tuple(rules)
-
 
 COLOURS = {CiOutcome.PASSED: "green", CiOutcome.FAILED: "red", CiOutcome.ERROR: "magenta", CiOutcome.UNTESTED: "yellow"}
 MARKS = {CiOutcome.PASSED: "✓", CiOutcome.FAILED: "✗", CiOutcome.ERROR: "!", CiOutcome.UNTESTED: "?"}

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from replaykit.report.ci import by_cause, head_of, item_lines, notes_of, place_text, score_text
+from replaykit.report.ci import head_of, item_lines, notes_of, place_text, score_text
 from replaykit.report.layout import short
+from replaykit.trials.ci_causes import by_cause
 from replaykit.trials.ci_result import CiItem, CiOutcome, CiResult
 
 _SHOWN_FAILURES = 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -50,6 +51,8 @@ class CiPlan(Struct, frozen=True, kw_only=True):
     """The share of the suite to run."""
     timings: Mapping[str, float] = {}
     """Earlier durations of cases in seconds, for balancing the shards."""
+    revision: str = ""
+    """The commit of the agent's code; empty if it is unknown."""
 
 
 class Ci(Struct, frozen=True, kw_only=True):
@@ -107,6 +110,8 @@ class Ci(Struct, frozen=True, kw_only=True):
             chaos_file=where.file,
             chaos_line=where.line,
             notices=self.notices,
+            started_at=round(time.time(), 3),
+            revision=plan.revision,
         )
 
     def refuse_nothing(self) -> None:

@@ -46,7 +46,15 @@ def merged(files: Sequence[Path]) -> CiResult:
             f"of {first.shards} shards, these are missing: {shown}", hint="Their jobs failed, or left no results."
         )
     ordered = [by_number[number] for number in sorted(by_number)]
-    return result_of(replace(first, shard=1, shards=1), ordered)
+    revisions = {header.revision for _, header in headers}
+    whole = replace(
+        first,
+        shard=1,
+        shards=1,
+        started_at=min(header.started_at for _, header in headers),
+        revision=revisions.pop() if len(revisions) == 1 else "",
+    )
+    return result_of(whole, ordered)
 
 
 def _refuse_others(first_file: Path, first: CiHeader, file: Path, header: CiHeader) -> None:

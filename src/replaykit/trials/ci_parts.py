@@ -184,6 +184,7 @@ class ContractPart(CiSection):
             id=name_of(contract.name, run.scenario.name, text_of(run.input)),
             verdict=_CONTRACT_VERDICTS.get(outcome, outcome.value),
             contract=contract.name,
+            scenario=run.scenario.name,
             reason=_contract_reason(outcome, checks, failed),
             failures=failures,
             faults=tuple(fault.text for fault in faults),

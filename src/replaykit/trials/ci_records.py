@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,7 @@ RESULTS_FORMAT = 1
 NO_FAULT_TRIGGERED = "no fault was triggered; is the name right, and do the agent's calls pass through ReplayKit?"
 _PARTS = tuple(CiPartName)
 _FOOTER = b'{"end":'
+_FOOTER_BYTES = 64
 
 
 class Tally(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +91,10 @@ class CiHeader(Struct, frozen=True, kw_only=True):
     chaos_line: int | None = None
     """The line of the faults in the configuration."""
     notices: tuple[str, ...] = ()
+    started_at: float = 0.0
+    """When the run began, in seconds since 1970; 0 if unknown."""
+    revision: str = ""
+    """The commit of the agent's code; empty if it is unknown, or if files differ from it."""
 
     @property
     def is_shard(self) -> bool:
@@ -178,6 +184,17 @@ def read_header(file: Path) -> CiHeader:
         raise StoreError(f"{file} cannot be read: {error.strerror}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise InvalidFile("not results of `replaykit ci`", file=str(file)) from None
+
+
+def read_footer(file: Path) -> int | None:
+    """Return the number of records of a complete file, without reading them; None if the run has not ended."""
+    with file.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _FOOTER_BYTES))
+        line = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
+    try:
+        return msgspec.json.decode(line, type=CiFooter).end if line.startswith(_FOOTER) else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def read_records(file: Path) -> Iterator[CiRecord]:
@@ -291,6 +308,9 @@ def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
         items=items,
         notices=header.notices,
         duration_s=round(sum(part.duration_s for part in parts), 6),
+        started_at=header.started_at,
+        revision=header.revision,
+        settings=header.settings,
     )
 
 

@@ -73,6 +73,8 @@ class CiItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The injected faults and their places."""
     contract: str = ""
     """The contract that was checked."""
+    scenario: str = ""
+    """The scenario in which the contract was checked."""
     input_json: Raw = field(default=ABSENT, name="input")
     """What the agent was asked."""
     context_json: Raw = field(default=ABSENT, name="context")
@@ -149,6 +151,12 @@ class CiResult(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     """Remarks about the configuration."""
     duration_s: float = 0.0
+    started_at: float = 0.0
+    """When the run began, in seconds since 1970; 0 if unknown."""
+    revision: str = ""
+    """The commit of the agent's code; empty if it is unknown, or if files differ from it."""
+    settings: str = ""
+    """A digest of the configuration and of the options that affect results."""
 
     @property
     def failures(self) -> list[CiItem]:

@@ -28,6 +28,7 @@ from replaykit.viewer.page_types import (
 from replaykit.viewer.search import find_text
 from replaykit.viewer.sources import LoadedRun, RunSource, StoredRun
 from replaykit.viewer.spool import RunSpool
+from replaykit.viewer.suites import Suite, SuiteReader
 
 _SHOWN_RUNS = 100
 _READ_RUNS = 200
@@ -48,12 +49,14 @@ class Documents:
         project: str = "",
         agent: str = "",
         opens: str = "",
+        suites: SuiteReader | None = None,
     ) -> None:
         self._store = store
         self.evidence = evidence
         self.project = project
         self._agent = agent
         self.opens = opens
+        self._suites = suites
         self._spools: OrderedDict[str, RunSpool] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -116,6 +119,7 @@ class Documents:
             has_more=len(runs) > _SHOWN_RUNS,
             cases=self.evidence.listed_cases(),
             replays=self.evidence.listed_replays(),
+            suites=() if self._suites is None else self._suites.listed(),
         )
 
     def _runs(self, query: str, status: str, before: str) -> Iterator[RunHeader]:
@@ -128,6 +132,12 @@ class Documents:
                 if not header.id.startswith(f"{PROCESS_LOGS}/") and _has_words(header, words):
                     yield header
             last = headers[-1].id
+
+    def suite(self, name: str) -> Suite:
+        """Return the results of `ci` of a name."""
+        if self._suites is None:
+            raise UsageError(f"no suite {name!r}")
+        return self._suites.suite(name)
 
     def find(self, address: str, text: str) -> list[Occurrence]:
         """Return where a text occurs in a run."""

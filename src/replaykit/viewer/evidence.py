@@ -69,6 +69,13 @@ class EvidenceReader:
         self._case_paths.append(directory)
         return str(directory)
 
+    def name_of(self, directory: str) -> str:
+        """Return the name of the replay that left evidence in a directory; empty if none is there to show."""
+        path = Path(directory)
+        if directory and path.parent == self._evidence and (path / RESULT_FILE).is_file():
+            return path.name
+        return ""
+
     def listed_replays(self) -> tuple[ListedReplay, ...]:
         """Return the newest replays that left evidence."""
         return tuple(map(self._head, self._result_files()))

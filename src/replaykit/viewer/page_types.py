@@ -12,6 +12,7 @@ from replaykit.model.result import Deviation, Finding, ReplayResult, SemanticChe
 from replaykit.model.run import RunHeader
 from replaykit.model.values import ABSENT
 from replaykit.travel.compare_result import Comparison
+from replaykit.trials.ci_result import CiPart
 
 
 class Totals(Struct, frozen=True, kw_only=True):
@@ -228,6 +229,70 @@ class CasePage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     problems: tuple[str, ...] = ()
 
 
+class SuiteRun(Struct, frozen=True, kw_only=True):
+    """A run of a suite in the history."""
+
+    at: float
+    """When it began, in seconds since 1970; 0 if unknown."""
+    revision: str = ""
+    """The commit of the agent's code; empty if it is unknown."""
+
+
+class SuiteItem(Struct, frozen=True, array_like=True):
+    """One item of a suite. Written as an array, because a suite may have 20,000."""
+
+    part: str
+    id: str
+    outcome: str
+    """`passed`, `failed`, `error` or `untested`."""
+    verdict: str
+    reason: str
+    """Why it did not pass, on one line."""
+    duration_s: float
+    cause: int | None
+    """A number that items share if one fix may mend them; None if it passed."""
+    replay: str
+    """The name of the replay that left evidence; empty if there is none to show."""
+    outcomes: str
+    """The first letter of its outcome in each of the suite's `runs`; a dot where it did not run."""
+    standing: str
+    """`flaky`, `new`, `failing` or `fixed`; empty if it passes as before."""
+    since: int | None
+    """The index of the run since which it fails, or passes again; None if the history does not reach that far."""
+    contract: str
+    scenario: str
+    """The scenario in which a contract was checked."""
+    faults: int
+    """The number of injected faults."""
+
+
+class SuitePage(Struct, frozen=True, kw_only=True):
+    """The results of `ci`: `suite/NAME`. `suite/NAME/item/INDEX` is an item in full, as in the JSON of `ci`."""
+
+    name: str
+    verdict: str
+    passed: bool
+    agent: str
+    config: str
+    config_from: str
+    seed: int
+    duration_s: float
+    parts: tuple[CiPart, ...]
+    runs: tuple[SuiteRun, ...]
+    """The latest runs, the oldest first; the last one is this run."""
+    items: tuple[SuiteItem, ...]
+    notices: tuple[str, ...] = ()
+
+
+class ListedSuite(Struct, frozen=True, kw_only=True):
+    """A suite in a list."""
+
+    name: str
+    agent: str
+    started_at: float
+    items: int
+
+
 class ListedReplay(Struct, frozen=True, kw_only=True):
     """A replay in a list."""
 
@@ -258,6 +323,8 @@ class Home(Struct, frozen=True, kw_only=True):
     cases: tuple[ListedCase, ...] = ()
     replays: tuple[ListedReplay, ...] = ()
     """The newest replays that left evidence."""
+    suites: tuple[ListedSuite, ...] = ()
+    """The newest results of `ci`."""
 
 
 class ForkRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

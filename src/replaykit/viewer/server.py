@@ -138,6 +138,8 @@ class ViewerServer:
             "api/compare/{a}/{b}": self._compare,
             "api/replay/{name}": self._replay,
             "api/case/{name}": self._case,
+            "api/suite/{name}": self._suite,
+            "api/suite/{name}/item/{seq}": self._suite_item,
         }.items():
             app.router.add_get(f"/{{token}}/{path}", handler)
         app.router.add_post("/{token}/api/fork", self._fork)
@@ -249,6 +251,14 @@ class ViewerServer:
     async def _case(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         return _json(await self._in_thread(lambda: self._documents.evidence.case_page(name)))
+
+    async def _suite(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        return _json_text(await self._in_thread(lambda: _encode(self._documents.suite(name).page)))
+
+    async def _suite_item(self, request: web.Request) -> web.Response:
+        name, index = request.match_info["name"], _seq_in(request)
+        return _json_text(await self._in_thread(lambda: self._documents.suite(name).item_json(index)))
 
     async def _fork(self, request: web.Request) -> web.Response:
         if self._forks is None:

@@ -24,10 +24,11 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replaykit.errors import ReplayKitError, UsageError
 from replaykit.private_files import make_file
-from replaykit.redaction.files import file_redactor, refuse_leaks, writing
+from replaykit.redaction.files import clean_bytes, file_redactor, refuse_leaks, writing
 from replaykit.redaction.second_check import SecondCheck
 from replaykit.viewer.documents import Documents
 from replaykit.viewer.modules import STATIC, joined_script
@@ -54,6 +55,8 @@ class Block(Struct, frozen=True):
     first: int | None = None
     """The first event that it is about."""
     last: int | None = None
+    is_shortened: bool = False
+    """True if other blocks hold all of its texts in full."""
 
     @property
     def title(self) -> str:
@@ -69,6 +72,9 @@ class SharedPages(Struct, frozen=True, kw_only=True):
     opens: str
     runs: tuple[str, ...]
     documents: dict[str, Callable[[], object]] = {}
+    is_redacted: bool = False
+    """True if everything comes from redacted files. It is redacted again, because a shortened text may end inside of a
+    placeholder, and look like a secret."""
 
 
 def write_shared_file(
@@ -85,6 +91,8 @@ def write_shared_file(
             with beside.open("wb") as stream:
                 stream.write(head)
                 for block in _blocks(documents, pages, on_progress):
+                    if pages.is_redacted or block.is_shortened:
+                        block = replace(block, text=clean_bytes(block.text, redactor))
                     refuse_leaks({block.title: block.text}, redactor, check)
                     stream.write(_element(block))
                 stream.write(foot)
@@ -124,7 +132,7 @@ def _run_blocks(documents: Documents, address: str, spool: RunSpool) -> Iterator
     path = document_path("run", address)
     yield Block(path, _encode(spool.finished_page()))
     for batch in spool.row_batches():
-        yield Block(f"{path}/rows", batch)
+        yield Block(f"{path}/rows", batch, is_shortened=True)
     for name, document in (("family", documents.family), ("ungrounded", documents.ungrounded)):
         with suppress(ReplayKitError):  # the run of a replay or a case has no family
             yield Block(f"{path}/{name}", _encode(document(address)))

@@ -14,6 +14,10 @@ from replaykit.viewer.documents import Documents
 from replaykit.viewer.evidence import CASE, REPLAY, RESULT_FILE, EvidenceReader
 from replaykit.viewer.routes import document_path
 from replaykit.viewer.share import SharedPages
+from replaykit.viewer.suite_file import suite_pages
+from replaykit.viewer.suites import SUITE, SuiteReader
+
+NEWEST_SUITE = "ci"
 
 
 class ViewTarget(Struct, frozen=True):
@@ -33,7 +37,7 @@ class ViewTarget(Struct, frozen=True):
         if len(self.addresses) > 1:
             return document_path("compare", *self.addresses)
         (address,) = self.addresses
-        for beginning, page in ((REPLAY, "replay"), (CASE, "case")):
+        for beginning, page in ((REPLAY, "replay"), (CASE, "case"), (SUITE, "suite")):
             if address.startswith(beginning):
                 return document_path(page, address.removeprefix(beginning))
         return document_path("run", address)
@@ -43,6 +47,8 @@ class ViewTarget(Struct, frozen=True):
         if not self.addresses:
             raise UsageError("--share needs a TARGET", hint="Name a run, a case or the evidence of a replay.")
         first, *others = self.addresses
+        if first.startswith(SUITE) and not others:
+            return suite_pages(documents, first.removeprefix(SUITE))
         opened: dict[str, Callable[[], object]] = {}
         runs = self.addresses
         if others:
@@ -56,13 +62,22 @@ class ViewTarget(Struct, frozen=True):
         return SharedPages(opens=self.route, runs=runs, documents=opened)
 
 
-def find_target(words: tuple[str, ...], store: SQLiteStore | None, reader: EvidenceReader) -> ViewTarget:
+def find_target(
+    words: tuple[str, ...], store: SQLiteStore | None, reader: EvidenceReader, suites: SuiteReader
+) -> ViewTarget:
     """Return the target that these words name; raise `UsageError` if there is none."""
-    return ViewTarget(tuple(_address(word, store, reader) for word in words))
+    addresses = tuple(_address(word, store, reader, suites) for word in words)
+    if len(addresses) > 1 and any(address.startswith(SUITE) for address in addresses):
+        raise UsageError("results of ci cannot be compared", hint="Compare two runs.")
+    return ViewTarget(addresses)
 
 
-def _address(word: str, store: SQLiteStore | None, reader: EvidenceReader) -> str:
+def _address(word: str, store: SQLiteStore | None, reader: EvidenceReader, suites: SuiteReader) -> str:
     path = Path(word)
+    if word == NEWEST_SUITE:
+        return f"{SUITE}{suites.newest()}"
+    if path.suffix == ".jsonl" and path.is_file():
+        return f"{SUITE}{suites.add_results(path)}"
     if path.name == RESULT_FILE and path.is_file():
         return f"{REPLAY}{reader.add_result(path)}"
     if (path / RESULT_FILE).is_file():
@@ -70,7 +85,9 @@ def _address(word: str, store: SQLiteStore | None, reader: EvidenceReader) -> st
     if path.is_dir():
         return f"{CASE}{reader.add_case(path)}"
     if os.sep in word and not path.exists():
-        raise UsageError(f"{word} does not exist", hint="A TARGET is a run, a case, or the evidence of a replay.")
+        raise UsageError(
+            f"{word} does not exist", hint="A TARGET is a run, a case, evidence of a replay, or results of ci."
+        )
     if store is None:
         raise UsageError("this project has no store yet", hint="Record a run first: replaykit record -- CMD")
     return store.header(word).id

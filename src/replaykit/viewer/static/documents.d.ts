@@ -98,10 +98,45 @@ interface CasePage {
   semantic?: SemanticCheck[]; deviations?: Deviation[]; proof?: string; problems?: string[];
 }
 
+type ExactNumber = import("./exact_json.js").ExactNumber;
+interface SuiteRun { at: number | ExactNumber; revision: string }
+
+/** part, id, outcome, verdict, reason, duration_s, cause, replay, outcomes, standing, since, contract, scenario, faults */
+type SuiteItemArray = [string, string, string, string, string, number | ExactNumber, number | null, string, string, string,
+  number | null, string, string, number];
+
+interface SuiteItem {
+  index: number; part: string; id: string; outcome: string; verdict: string; reason: string; duration: number;
+  cause: number | null; replay: string; outcomes: string; standing: string; since: number | null; contract: string;
+  scenario: string; faults: number;
+  /** Everything that the search reads, in lower case. */
+  text: string;
+}
+
+interface SuitePart {
+  part: string; name: string; score: number | ExactNumber | null; weight: number | ExactNumber; total: number; passed: number;
+}
+
+interface SuitePage {
+  name: string; verdict: string; passed: boolean; agent: string; config: string; config_from: string;
+  seed: number | ExactNumber; duration_s: number | ExactNumber; parts: SuitePart[]; runs: SuiteRun[];
+  items: SuiteItemArray[]; notices: string[];
+}
+
+interface SeenCall { name: string; arguments?: Json; response?: Json; error?: string | null; status?: number | null }
+
+/** An item as in the JSON of `ci`. */
+interface CiItem {
+  reason?: string; expected_failure?: string; isolation?: string; divergence?: Deviation | null; failures?: Finding[];
+  faults?: string[]; input?: Json; context?: Json; output?: Json; error?: string; calls?: SeenCall[]; evidence?: string;
+  file?: string; line?: number | ExactNumber | null; command?: string; unproven?: string;
+}
+
 interface Home {
   project: string; opens: string; can_fork: boolean; runs: ListedRun[]; has_more: boolean;
   cases: { name: string; title: string }[];
   replays: { name: string; case_id: string; verdict: string; candidate: string; reason: string }[];
+  suites: { name: string; agent: string; started_at: number | ExactNumber; items: number }[];
 }
 
 /** Where documents come from: the server, or the blocks of a shared file. */

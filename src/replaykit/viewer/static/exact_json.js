@@ -39,6 +39,11 @@ function keepNumber(_key, value, context) {
   return value;
 }
 
+/** Return a number to calculate with. @param {number | ExactNumber} value */
+export function numberOf(value) {
+  return value instanceof ExactNumber ? Number(value.source) : value;
+}
+
 /** Return a value as JSON text. @param {Json} value @param {string} [indent] @returns {string} */
 export function jsonText(value, indent = "") {
   if (value instanceof ExactNumber) {

@@ -2,7 +2,8 @@
 
 import { announce, append, button, el, fill } from "./dom.js";
 import { counted, duration, moment, tone } from "./format.js";
-import { compareRoute, runRoute } from "./routes.js";
+import { numberOf } from "./exact_json.js";
+import { compareRoute, runRoute, suiteRoute } from "./routes.js";
 
 const STATUSES = ["error", "success", "running", "timeout", "cancelled"];
 const SEARCH_DELAY_MS = 200;
@@ -28,7 +29,7 @@ export class HomeView {
     this.element = el("div", { class: "home" },
       el("section", { class: "home-runs" }, el("div", { class: "home-bar" },
         el("h1", null, "Runs"), this.input, this.status, this.compare), this.runs, this.more),
-      el("div", { class: "home-side" }, this.replayList(), this.caseList()));
+      el("div", { class: "home-side" }, this.suiteList(), this.replayList(), this.caseList()));
     this.keys = { "/": () => this.input.focus(), j: () => this.moveFocus(1), k: () => this.moveFocus(-1) };
     this.draw(home);
   }
@@ -117,6 +118,15 @@ export class HomeView {
     const links = /** @type {HTMLElement[]} */ ([...this.element.querySelectorAll(".run-link, .side-link")]);
     const at = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
     links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
+  }
+
+  suiteList() {
+    const items = this.home.suites.map((suite) =>
+      el("li", null, el("a", { href: suiteRoute(suite.name), class: "side-link" },
+        el("span", { class: "run-name" }, moment(numberOf(suite.started_at)) || suite.name),
+        el("span", { class: "run-facts dim" }, counted(suite.items, "item")),
+        el("span", { class: "dim run-line data" }, suite.agent.slice(0, 200)))));
+    return items.length ? el("section", null, el("h2", null, "Results of ci"), el("ul", { class: "side-list" }, ...items)) : null;
   }
 
   replayList() {

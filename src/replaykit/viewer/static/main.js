@@ -8,6 +8,7 @@ import { listenToKeys, showHelp } from "./keys.js";
 import { addressOf, readRoute } from "./routes.js";
 import { RunView } from "./run_view.js";
 import { runPath, serverSource } from "./source.js";
+import { SuiteView } from "./suite_view.js";
 import { toggleTheme } from "./theme.js";
 import { addDivergence, whyCase, whyReplay, whyRun } from "./why_view.js";
 
@@ -85,6 +86,9 @@ class Page {
     }
     if (route.view === "case") {
       return this.caseView(await this.source.get(`case/${encodeURIComponent(name)}`), addressOf(route));
+    }
+    if (route.view === "suite") {
+      return new SuiteView(this.source, await this.source.get(`suite/${encodeURIComponent(name)}`), route);
     }
     if (route.view === "run") {
       return new RunView(this.source, name, await this.source.get(runPath(name)), { why: whyRun });

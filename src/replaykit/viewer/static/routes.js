@@ -32,6 +32,11 @@ export function runRoute(address, seq = null, path = "") {
   return `#/${view}/${encodeURIComponent(name)}${place}${query}`;
 }
 
+/** @param {string} name @param {number | null} [index] of an item */
+export function suiteRoute(name, index = null) {
+  return `#/suite/${encodeURIComponent(name)}${index === null ? "" : `/${index}`}`;
+}
+
 /** @param {string} a @param {string} b */
 export function compareRoute(a, b) {
   return `#/compare/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;

@@ -6,10 +6,12 @@ import { isFailure } from "./run_rows.js";
 
 const LANE_HEIGHT = 13;
 const AXIS_HEIGHT = 18;
+const FAULTS_HEIGHT = 16;
+const FAULT_WIDTH = 70; // pixels of a label; faults that are closer share one
 const MAX_LANES = 9;
 const LAYOUT_DELAY_MS = 300;
 const UNITS = /** @type {[number, string][]} */ ([[1, "s"], [1e-3, "ms"]]);
-const COLOURS = ["--text-dim", "--bar-tool", "--bar-model", "--bar-http", "--bad", "--accent", "--line"];
+const COLOURS = ["--text-dim", "--bar-tool", "--bar-model", "--bar-http", "--bad", "--warn", "--accent", "--line"];
 
 export class Timeline {
   /** @param {(seq: number) => void} onSelect */
@@ -23,13 +25,15 @@ export class Timeline {
     this.laneEnds = [];
     /** @type {Map<number, number>} */
     this.laneOf = new Map();
+    /** @type {Row[]} */
+    this.faults = [];
     this.selected = -1;
     this.timer = 0;
     this.begin = 0;
     this.end = 0;
     this.from = 0;
     this.to = 0;
-    this.canvas = el("canvas", { role: "img", "aria-label": "Timeline of the run; the list has the same events",
+    this.canvas = el("canvas", { role: "img", "aria-label": "Timeline of the run; the list has the same events and faults",
       click: (event) => this.click(event), wheel: (event) => this.wheel(event), mousemove: (event) => this.hover(event) });
     this.tip = el("div", { class: "timeline-tip dim" });
     this.element = el("section", { class: "timeline", "aria-label": "Timeline", hidden: true }, this.canvas,
@@ -65,6 +69,7 @@ export class Timeline {
     const wasFit = this.from <= this.begin && this.to >= this.end;
     [this.rows, this.lanes, this.laneEnds] = [[], [], []];
     this.begin = Infinity;
+    this.faults = [];
     this.laneOf.clear();
     for (const row of rows) {
       if (row.at !== null) {
@@ -91,9 +96,17 @@ export class Timeline {
     }
     this.laneOf.set(row.seq, lane);
     this.rows.push(row);
+    if (row.marks.includes("fault")) {
+      this.faults.push(row);
+    }
     this.lanes.push(lane);
     this.begin = Math.min(this.begin, at);
     this.end = Math.max(this.end, at + length);
+  }
+
+  /** Where the lanes begin, below the axis and the labels of faults. */
+  get top() {
+    return AXIS_HEIGHT + (this.faults.length ? FAULTS_HEIGHT : 0);
   }
 
   fit() {
@@ -135,7 +148,7 @@ export class Timeline {
   rowAt(event) {
     const at = this.from + ((this.to - this.from) * event.offsetX) / this.canvas.clientWidth;
     const near = ((this.to - this.from) * 5) / this.canvas.clientWidth;
-    const lane = Math.floor((event.offsetY - AXIS_HEIGHT) / LANE_HEIGHT);
+    const lane = Math.floor((event.offsetY - this.top) / LANE_HEIGHT);
     let best = null;
     let bestDistance = near;
     for (let index = 0; index < this.rows.length; index++) {
@@ -160,7 +173,7 @@ export class Timeline {
   /** @param {MouseEvent} event */
   hover(event) {
     const row = this.rowAt(event);
-    fill(this.tip, row ? `#${row.seq} ${row.title.slice(0, 120)}  ${duration(row.duration)}` : "");
+    fill(this.tip, row ? `#${row.seq} ${row.title.slice(0, 120)}  ${duration(row.duration)}${row.marks.includes("fault") ? "  injected fault" : ""}` : "");
   }
 
   /** @param {number} seq */
@@ -180,7 +193,7 @@ export class Timeline {
       return;
     }
     const lanes = Math.max(1, this.laneEnds.length);
-    const height = AXIS_HEIGHT + lanes * LANE_HEIGHT + 4;
+    const height = this.top + lanes * LANE_HEIGHT + 4;
     const ratio = devicePixelRatio;
     this.canvas.width = width * ratio;
     this.canvas.height = height * ratio;
@@ -191,6 +204,7 @@ export class Timeline {
       const colours = this.colours();
       this.drawAxis(context, width, height, colours);
       this.drawBars(context, width, colours);
+      this.drawFaults(context, width, colours);
       this.drawSelection(context, width, colours);
     }
   }
@@ -236,9 +250,30 @@ export class Timeline {
       const failed = isFailure(row);
       if (right > drawnTo[lane] + 0.5 || failed) {
         context.fillStyle = colours[failed ? "--bad" : barColour(row.kind)];
-        context.fillRect(x, AXIS_HEIGHT + lane * LANE_HEIGHT, right - x, LANE_HEIGHT - 3);
+        context.fillRect(x, this.top + lane * LANE_HEIGHT, right - x, LANE_HEIGHT - 3);
         drawnTo[lane] = Math.max(drawnTo[lane], right);
       }
+    }
+  }
+
+  /** Label injected faults, each above its call. @param {CanvasRenderingContext2D} context @param {number} width @param {Record<string, string>} colours */
+  drawFaults(context, width, colours) {
+    context.fillStyle = colours["--warn"];
+    /** @type {{x: number, count: number}[]} */
+    const labels = [];
+    for (const row of this.faults.filter(({ at }) => at !== null && at >= this.from && at <= this.to)) {
+      const x = this.x(row.at ?? 0, width);
+      const lane = this.laneOf.get(row.seq) ?? 0;
+      context.fillRect(x - 1, AXIS_HEIGHT + 2, 2, FAULTS_HEIGHT - 2 + lane * LANE_HEIGHT);
+      const last = labels.at(-1);
+      if (last && x < last.x + FAULT_WIDTH) {
+        last.count++;
+      } else {
+        labels.push({ x, count: 1 });
+      }
+    }
+    for (const { x, count } of labels) {
+      context.fillText(count > 1 ? `${count} faults` : "fault", Math.min(x + 4, width - FAULT_WIDTH + 20), AXIS_HEIGHT + 11);
     }
   }
 
@@ -251,7 +286,7 @@ export class Timeline {
       const length = Math.max(3, this.x((row.at ?? 0) + (row.duration ?? 0), width) - x);
       context.strokeStyle = colours["--accent"];
       context.lineWidth = 2;
-      context.strokeRect(x - 1, AXIS_HEIGHT + this.lanes[index] * LANE_HEIGHT - 1.5, length + 2, LANE_HEIGHT);
+      context.strokeRect(x - 1, this.top + this.lanes[index] * LANE_HEIGHT - 1.5, length + 2, LANE_HEIGHT);
     }
   }
 
