@@ -196,7 +196,7 @@ def test_an_answer_of_the_wrong_shape_says_so(make_case: MakeCase, endpoint: End
     reason = refused(make_case(), endpoint.answers({"answer": "You paid for a year."}))
 
     assert "wrong shape" in reason
-    assert "name it in replaykit.yaml: agent: {type: http, endpoint: URL}" in reason
+    assert "describe it in replaykit.yaml: agent: {type: http, endpoint: URL}" in reason
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(

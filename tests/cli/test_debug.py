@@ -269,7 +269,7 @@ def test_pages_show_the_state_its_change_and_the_step_in_full(desk: object, debu
     assert '"query": "why? 3"' in terminal.press("t", "try_3 (3 of 3) in full")
     listed = terminal.press("l", "steps of answer")
     assert "> 3  try_3  state  search" in listed
-    assert "edit the state, an answer or arguments" in terminal.press("?", "the step before")
+    assert "edit the state, an answer or arguments" in terminal.press("?", "the previous step")
     assert "step 3 of 3" in terminal.press("q", "step 3 of 3")
 
 

@@ -202,7 +202,7 @@ def test_packed_files_that_were_cut_or_damaged_are_refused_or_read_in_part(forma
         (
             "claude_stream",
             [{"type": "system", "session_id": "s"}, {"session_id": "s", "steps": []}],
-            "none of a stream: 1",
+            "lines that do not belong to a stream: 1",
         ),
         ("otlp", [{"resourceSpans": []}, {"trajectory": []}], "not OTLP: expected an object with `resourceSpans`"),
         ("otlp", STRANGE_SPAN, "key: expected a text"),

@@ -708,7 +708,7 @@ def test_a_shim_that_somebody_wrote_by_hand_is_one_part() -> None:
         f"runpy.run_path({str(AGENT)!r}, run_name='__main__')\n"
         "from replaykit.programs.plan import read_plan\n"
         "from replaykit.store.sqlite import SQLiteStore\n"
-        "plan, _ = read_plan()\n"
+        "plan, _ = read_plan(None)\n"
         "with SQLiteStore.open(plan.store, read_only=True) as store:\n"
         "    print(sorted(part.name for part in store.headers(below=f'part/{plan.run_id}')), file=sys.stderr)\n"
     )
