@@ -179,7 +179,8 @@ def test_no_page_installs_the_package_from_an_index(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "test-quick", "test-integrations", "test-viewer", "bench", "fidelity", "lint", "clean", "crash"]
+    "target",
+    ["demo", "test", "test-quick", "test-integrations", "test-viewer", "bench", "fidelity", "lint", "clean", "crash"],
 )
 def test_the_makefile_has_the_target(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
