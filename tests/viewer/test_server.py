@@ -244,6 +244,24 @@ def test_the_own_page_is_answered(client: Client, headers: dict[str, str]) -> No
     assert client.ask(path, **{name: value.replace("PORT", port) for name, value in headers.items()}).status == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "mode", "dest", "status"),
+    [
+        ("", "navigate", "document", 200),
+        ("", "navigate", "iframe", 403),
+        ("", "no-cors", "script", 403),
+        ("api/home", "navigate", "document", 403),
+        ("static/main.js", "navigate", "document", 403),
+    ],
+)
+def test_a_file_may_lead_to_the_page_and_to_nothing_else(
+    client: Client, path: str, mode: str, dest: str, status: int
+) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+
+    assert client.ask(urlsplit(client.url).path + path, **headers).status == status
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
 def test_nothing_but_reading_is_answered(client: Client, method: str) -> None:
     assert client.ask(urlsplit(client.url).path + "api/home", method=method).status in (403, 404, 405)
