@@ -126,9 +126,7 @@ class OpeningServer:
             self.files.append((file, stat.S_IMODE(file.stat().st_mode), file.read_text()))
 
 
-@pytest.mark.parametrize(
-    ("is_terminal", "no_browser", "count"), [(True, False, 1), (True, True, 0), (False, False, 0)]
-)
+@pytest.mark.parametrize(("is_terminal", "no_browser", "count"), [(True, False, 1), (True, True, 0), (False, False, 0)])
 def test_the_browser_opens_on_a_terminal_with_a_private_file(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool, no_browser: bool, count: int
 ) -> None:

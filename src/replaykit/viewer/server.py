@@ -170,9 +170,7 @@ class ViewerServer:
             hmac.compare_digest(token, self.token.encode())
             and request.headers.get("host") in self._hosts
             and (origin is None or origin.removeprefix("http://") in self._hosts)
-            and (
-                request.headers.get("sec-fetch-site", "none") in ("none", "same-origin") or self._opens_page(request)
-            )
+            and (request.headers.get("sec-fetch-site", "none") in ("none", "same-origin") or self._opens_page(request))
         )
 
     def _opens_page(self, request: web.Request) -> bool:
