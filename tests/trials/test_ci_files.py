@@ -59,6 +59,7 @@ def test_a_line_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rea
 
 
 def results_file(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
     records = RecordFile(directory / "results.jsonl", header())
     records.add(CiRecord(place=(0, 0, 0), item=item("a")))
     records.finish()

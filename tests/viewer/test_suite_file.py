@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,21 @@ def test_the_file_has_room_for_some_replays_and_one_of_each_cause_comes_first(mo
     page = PageElements(FILE.read_text())
     assert [bool(name) for name in replays_in(page)] == [True, False, False, True]
     assert sum(path.startswith("replay/") for path in page.documents) == 2
+
+
+def test_evidence_that_cannot_be_shown_costs_only_its_own_replay() -> None:
+    failing_suite("a", "b", "c")
+    run(["ci"])
+    events, text, _ = files = sorted(Path(".replaykit/runs").glob("*/result.json"))
+    content = json.loads(events.read_bytes())
+    content["run"]["events"] = [{"type": "note", "seq": 2**63, "text": "x"}]
+    events.write_text(json.dumps(content))
+    text.write_bytes(text.read_bytes().replace(b'"case_id": "', b'"case_id": "\xff'))
+    places = [*map(str, (file.parent for file in files)), ".replaykit/runs/" + "x" * 300]
+
+    page = written(result(1.0, *(item(place, CiOutcome.FAILED, evidence=place) for place in places)))
+
+    assert replays_in(page) == ["", "", files[2].parent.name, ""]
 
 
 def test_evidence_in_a_directory_of_its_own_is_found() -> None:

@@ -275,8 +275,14 @@ def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
     chaos = _Chaos(header)
     sums = {planned.part: _PartSum(planned) for planned in header.parts}
     for record in in_order(files):
+        part_sum = sums.get(record.item.part)
+        if part_sum is None:
+            message = (
+                f"the results have an item of the part {record.item.part.value!r}, which their header does not name"
+            )
+            raise InvalidFile(message, file=", ".join(map(str, files)))
         chaos.add(record)
-        sums[record.item.part].add(record)
+        part_sum.add(record)
     parts, best = [], []
     for figures in sums.values():
         part, best_score = figures.result(chaos)

@@ -26,6 +26,7 @@ from aiohttp.typedefs import Handler
 
 from replaykit.errors import ReplayKitError, RunNotFound, UsageError
 from replaykit.http_server import HeadDeadline
+from replaykit.model.values import sayable
 from replaykit.viewer.documents import Documents
 from replaykit.viewer.forks import PageForks
 from replaykit.viewer.modules import STATIC
@@ -292,7 +293,7 @@ def _json_text(text: bytes) -> web.Response:
 
 
 def _problem(status: HTTPStatus, message: str, hint: str | None = None) -> web.Response:
-    body = _encode(PageProblem(problem=message, hint=hint or ""))
+    body = _encode(PageProblem(problem=sayable(message), hint=sayable(hint or "")))
     return web.Response(status=status, body=body, content_type="application/json", charset="utf-8")
 
 
