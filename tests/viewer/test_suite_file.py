@@ -146,6 +146,20 @@ def test_a_file_that_may_hold_a_secret_is_not_written() -> None:
     assert not FILE.exists()
 
 
+def test_a_secret_in_the_name_of_a_replay_is_refused() -> None:
+    failing_suite("a")
+    run(["ci"])
+    (made,) = Path(".replaykit/runs").glob("*/")
+    secret = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+    leaky = made.rename(made.with_name(f"20261119-{secret}"))
+
+    with pytest.raises(UsageError, match="the names of runs, replays and cases") as caught:
+        written(result(1.0, item("a", CiOutcome.FAILED, evidence=str(leaky))))
+
+    assert secret not in str(caught.value)
+    assert not FILE.exists()
+
+
 def test_a_placeholder_that_a_short_text_cuts_is_no_secret() -> None:
     for width in range(170, 190):  # of 200 characters that are shown
         text = f"{'x' * width} password='<secret:1c58476a>'"
