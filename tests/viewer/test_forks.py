@@ -15,6 +15,9 @@ import replaykit as rk
 from replaykit.viewer.forks import PageForks
 
 AGENT = """
+import sys
+from pathlib import Path
+
 import replaykit as rk
 
 @rk.tool(effects="none")
@@ -29,6 +32,7 @@ def refund(amount):
 
 def answer(question):
     print("the agent prints")
+    Path("command.txt").write_text(repr(sys.orig_argv))
     amount = price(7)
     return f"{refund(amount)} {amount}"
 """
@@ -82,6 +86,18 @@ def test_a_fork_with_the_same_answers_needs_no_consent(client: Client) -> None:
     assert refunds() == ["20"]
 
 
+def test_no_value_is_among_the_arguments_of_a_process(client: Client) -> None:
+    assert forked(client, input="the secret plan").json["output"] == "refunded 20"
+
+    command = Path("command.txt").read_text()
+    assert "replaykit" in command
+    assert "secret" not in command
+
+
+def test_a_value_may_be_larger_than_an_argument(client: Client) -> None:
+    assert forked(client, input="x" * 200_000).json["output"] == "refunded 20"
+
+
 @pytest.mark.parametrize(
     ("request_members", "problem"),
     [
@@ -89,7 +105,6 @@ def test_a_fork_with_the_same_answers_needs_no_consent(client: Client) -> None:
         ({"run": "--help"}, "no run is called '--help'"),
         ({"step": "step_9", "result": 1}, "step_9"),
         ({"result": 1, "error": "Boom"}, "change the same call"),
-        ({"result": "x" * 200_000}, "too large for the page"),
         ({"arguments": [1]}, "expected a JSON object"),
         ({"live": "refund"}, "the request is no fork"),
     ],
