@@ -119,6 +119,23 @@ def test_a_fork_that_cannot_be_made_is_a_problem_in_words(
 
 
 @pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b'{"run":"refund","step":"step_1","result":"\xff"}', "the request is no fork"),
+        (b'{"run":"refund","step":"step_1","error":"\xff"}', "the request is no fork"),
+        (b'{"run":"refund","step":"step_1","result":' + b"[" * 100_000, "the request is no fork"),
+        (b'{"run":"re\\u0000fund","step":"step_1","result":1}', "no run 're"),
+        (b'{"run":"refund","step":"step_1","result":1,"tool":"price\\u0000"}', "makes no call named 'price"),
+    ],
+)
+def test_a_body_that_no_page_sends_is_refused(client: Client, body: bytes, problem: str) -> None:
+    answer = posted(client, body)
+
+    assert answer.status == 404
+    assert problem in answer.json["problem"]
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         {"Origin": "http://attacker.example"},

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from replaykit.errors import UsageError
+from replaykit.model.nesting import decode_json
 from replaykit.terminal import visible_lines
 from replaykit.viewer.page_types import ForkRequest
 
@@ -40,8 +41,9 @@ class PageForks:
     async def fork(self, body: bytes) -> bytes:
         """Fork as a request says; return the result as JSON, or raise `UsageError` if there is none."""
         try:
-            request = msgspec.json.decode(body, type=ForkRequest)
-        except msgspec.MsgspecError as error:
+            body.decode()  # values are decoded later
+            request = decode_json(body, ForkRequest)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UsageError(f"the request is no fork: {error}") from None
         if request.run.startswith("-"):
             raise UsageError(f"no run is called {request.run!r}")
