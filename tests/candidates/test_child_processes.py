@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,8 @@ def test_a_directory_that_may_be_written_is(recorded: TraceRun, project: Path) -
 @sampled("method", ["fork", "spawn", "forkserver"], count=2, start=1)
 @pytest.mark.exhaustive
 def test_pools_work(recorded: TraceRun, method: str) -> None:
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # another test may have started it
+
     def act() -> list[int]:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
             return list(pool.map(abs, [-1, -2]))
@@ -227,6 +230,23 @@ def test_a_pool_that_is_older_than_the_replay_is_noted(recorded: TraceRun) -> No
 
     assert found == 2
     assert result.isolation.notes == ("a process pool is older than the replay: its workers are not isolated",)
+
+
+def test_a_fork_server_that_is_older_than_the_replay_is_noted(recorded: TraceRun) -> None:
+    def act() -> list[int]:
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
+            return list(pool.map(abs, [-1]))
+
+    forkserver.ensure_running()
+    try:
+        result, found = replayed(recorded, act)
+    finally:
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+    assert found == [1]
+    assert result.isolation.notes == (
+        "the fork server of multiprocessing is older than the replay: its processes are not isolated",
+    )
 
 
 @pytest.mark.exhaustive

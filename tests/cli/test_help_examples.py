@@ -53,6 +53,7 @@ CANNOT_RUN = {
     "replaykit view": VIEWER,
     "replaykit view last-failed --agent my_agent:answer": VIEWER,
     "replaykit view 20260215-143200 20260215-150112": VIEWER,
+    "replaykit view ci": VIEWER,
     "replaykit replay cases/billing -- node agent.mjs": NODE,
     "replaykit retape cases/billing --agent my_agent:answer --live gpt-5": MODEL,
     "replaykit judge cases/billing --ask-judge --judge openai:gpt-4o-mini": MODEL,
@@ -80,6 +81,9 @@ BEFORE = {
     "replaykit judge cases/billing": "replaykit replay cases/billing --agent my_agent:answer",
     'replaykit judge review cases/billing --pass 1 --fail 2 --note "It blames the customer"': (
         "replaykit replay cases/billing --agent my_agent:answer"
+    ),
+    "replaykit view cases/billing --share billing.html": (
+        "rm -r cases/billing; replaykit scaffold 20260215-143200 --out cases/billing"
     ),
 }
 """What has to run before."""

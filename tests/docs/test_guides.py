@@ -65,7 +65,7 @@ def test_the_workflow_runs_in_the_project_of_the_page(own_directory: Path) -> No
 
     assert [step.returncode for step in passed] == [0, 0, 0], passed
     assert "passed: score 100" in passed[-1].stdout
-    assert [step.returncode for step in failed] == [0, 0, 1]
+    assert [step.returncode for step in failed] == [0, 0, 1], failed
     assert "::error file=cases/billing-loop/case.yaml,line=16," in failed[-1].stderr
     assert "failed: score 0" in (own_directory.parent / "summary.md").read_text()
     assert {path.name for path in (own_directory / "reports").iterdir()} == {"ci.json", "junit.xml", "ci.md", "ci.html"}

@@ -30,6 +30,7 @@ NOT_RUN_HERE = {
     "pip install .": "needs a package index; run by .ci/run",
     "make test-quick": "run by .ci/run with other versions of Python",
     "make test-integrations": "run by .ci/run",
+    "make test-viewer": "run by .ci/run",
     "make fidelity": "takes half an hour",
     "make bench": "takes ten minutes and installs the tools to compare with",
     "replaykit import langfuse --all --since 24h": "needs the keys of an account, as its comment says",
@@ -115,7 +116,7 @@ def test_every_command_that_is_not_run_here_is_in_the_readme() -> None:
 def test_continuous_integration_runs_the_command(command: str) -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
-    wrappers = r"(twice |run_tests \S+ )?"
+    wrappers = r"(\w+=\S+ )?(twice |run_tests \S+ )?"
     assert re.search(rf"^\s*{wrappers}{re.escape(command)}($|\s)", script, re.MULTILINE)
 
 
@@ -178,7 +179,8 @@ def test_no_page_installs_the_package_from_an_index(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "test-quick", "test-integrations", "bench", "fidelity", "lint", "clean", "crash"]
+    "target",
+    ["demo", "test", "test-quick", "test-integrations", "test-viewer", "bench", "fidelity", "lint", "clean", "crash"],
 )
 def test_the_makefile_has_the_target(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -248,6 +248,29 @@ def test_a_cookie_that_a_recording_has_hidden_stays(redactor: Redactor) -> None:
     assert "abcdefghijklmnop" not in redactor.text(two)
 
 
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "sidebar=hidden; Path=/, session=k3jh5g2jk3hg5kjh; HttpOnly",
+        "sidebar=hidden; k3jh5g2jk3hg5kjh",
+        "session=k3jh5g2jk3hg5kjh&sidebar=hidden",
+        "sidebar=hidden; comment=k3jh5g2jk3hg5kjh",
+    ],
+)
+def test_a_hidden_cookie_hides_nothing_beside_it(redactor: Redactor, cookie: str) -> None:
+    assert "k3jh5g2jk3hg5kjh" not in redactor.text(json.dumps([["Set-Cookie", cookie]]))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["", "; Secure", "; Expires=Wed, 21 Oct 2026 07:28:00 GMT; Path=/", "; Max-Age=3600; SameSite=Lax; HttpOnly"],
+)
+def test_a_hidden_cookie_keeps_its_attributes(redactor: Redactor, attributes: str) -> None:
+    text = json.dumps([["Set-Cookie", f"session=hidden{attributes}"]])
+
+    assert redactor.text(text) == text
+
+
 def test_a_cookie_keeps_its_name_and_its_attributes(redactor: Redactor) -> None:
     shown = redactor.header(
         "Set-Cookie", "sid=a8f5f167f44f4964; Path=/; Expires=Wed, 21 Oct 2026 07:28:00 GMT; HttpOnly"

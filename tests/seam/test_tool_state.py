@@ -25,6 +25,7 @@ import numpy
 import pytest
 
 import replaykit as rk
+from replaykit.seam.leftover_jobs import LeftoverJobs
 
 
 @pytest.fixture(autouse=True)
@@ -614,6 +615,72 @@ def test_what_a_job_may_change_after_the_call_is_noted(store: rk.Store) -> None:
     assert noted(with_pool, store) == {"gate (later)", "found (later)"}
     assert noted(lambda: asyncio.run(with_task()), store) == {"PROGRESS (later)", "TASKS"}
     assert noted(lambda: asyncio.run(with_loop_timer()), store) == {"found (later)"}
+
+
+@rk.tool
+async def give_up_waiting(found: list[str], gate: threading.Event) -> None:
+    def work() -> None:
+        gate.wait(5)
+        found.append("late")
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.to_thread(work), 0.01)
+
+
+@rk.tool
+def start_large_job(pool: ThreadPoolExecutor, gate: threading.Event, numbers: list[int], found: list[str]) -> None:
+    def work(_gate: threading.Event, _numbers: list[int], words: list[str]) -> None:
+        gate.wait(5)
+        words.append("late")
+
+    pool.submit(work, gate, numbers, found)
+
+
+def test_a_thread_that_nobody_waits_for_any_more_is_noted(store: rk.Store) -> None:
+    gate = threading.Event()
+
+    async def agent() -> None:
+        found: list[str] = []
+        await give_up_waiting(found, gate)
+        gate.set()
+        while not found:
+            await asyncio.sleep(0.01)
+
+    assert "found (later)" in noted(lambda: asyncio.run(agent()), store)
+
+
+def test_a_large_argument_hides_no_other(store: rk.Store) -> None:
+    gate = threading.Event()
+
+    def agent() -> None:
+        found: list[str] = []
+        with ThreadPoolExecutor(1) as pool:
+            start_large_job(pool, gate, list(range(5000)), found)
+            gate.set()
+        assert found == ["late"]
+
+    assert "found (later)" in noted(agent, store)
+
+
+def test_a_job_that_changes_a_set_meanwhile_disturbs_nothing() -> None:
+    numbers, gate = set(range(1000)), threading.Event()
+
+    def change() -> None:
+        number = 1000
+        while not gate.is_set():
+            numbers.add(number)
+            numbers.discard(number - 500)
+            number += 1
+
+    thread = threading.Thread(target=change, args=())
+    thread.numbers = numbers  # type: ignore[attr-defined]
+    thread.start()
+    try:
+        for _ in range(300):
+            assert LeftoverJobs([weakref.ref(thread)]).hold(numbers)
+    finally:
+        gate.set()
+        thread.join()
 
 
 def test_jobs_that_end_within_the_call_are_not_noted(store: rk.Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.store.test_sqlite import damaged
@@ -133,3 +134,36 @@ def test_a_damaged_event_is_never_passed_over(tmp_path: Path) -> None:
     damaged(path, "DELETE FROM packs WHERE key >= 1 << 32 AND key < 2 << 32")
     with rk.Store.open(path, read_only=True) as store, pytest.raises(CorruptStore, match="missing"):
         list(EventCursor(store, "run").read())
+
+
+def test_a_shared_run_may_grow_between_its_header_and_its_events(
+    store: rk.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = store.share("thread")
+
+    def write_turn(seq: int) -> None:
+        with shared.turn():
+            shared.write_header(RunHeader(id="thread", event_count=seq + 1))
+            shared.append(growing_call(seq))
+
+    def batches_after_another_turn(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        write_turn(1)
+        return store.batches(*arguments, **options)
+
+    write_turn(0)
+    cursor = EventCursor(store, "thread")
+    monkeypatch.setattr(store, "batches", batches_after_another_turn)
+
+    assert list(cursor.read()) == [growing_call(0), growing_call(1)]
+
+
+def test_a_run_that_is_replaced_is_not_read_on(store: rk.Store) -> None:
+    store.add(sample_run("talk", 3))
+    cursor = EventCursor(store, "talk")
+    list(cursor.read())
+    store.delete(["talk"])
+    store.add(sample_run("talk", 3))
+
+    with pytest.raises(StoreError, match="was replaced while it was read"):
+        list(cursor.read())

@@ -16,13 +16,14 @@ from tests.viewer.serving import documents_of
 from tests.viewer.test_server import PAYLOADS
 
 import replaykit as rk
+from replaykit.cli import run as run_command
 from replaykit.errors import UsageError
 from replaykit.model.events import State, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
 from replaykit.viewer import share
 from replaykit.viewer.documents import Documents
-from replaykit.viewer.modules import joined_script
+from replaykit.viewer.modules import STATIC, joined_script
 from replaykit.viewer.share import write_shared_file
 from replaykit.viewer.target import ViewTarget
 
@@ -237,3 +238,7 @@ def test_joined_modules_keep_their_names_apart(tmp_path: Path) -> None:
     assert "const { twice: double } = $numbers;" in script
     assert "import " not in script
     assert "export " not in script
+
+
+def test_the_files_of_the_page_hold_nothing_that_a_scan_takes_for_a_secret() -> None:
+    assert run_command(["redact", "scan", str(STATIC)]) == 0

@@ -53,7 +53,7 @@ SECTIONS = {
     "Travel": {
         "runs": "List recorded runs, newest first.",
         "show": "Show a run: its input, its events and how it ended.",
-        "view": "Look at runs, replays and cases in the browser.",
+        "view": "Look at runs, replays, cases and results of ci in the browser.",
         "resume": "Continue a run from one of its steps, unchanged.",
         "fork": "Continue a run from one of its steps, with something changed.",
         "compare": "Compare two runs and show where they first differ.",

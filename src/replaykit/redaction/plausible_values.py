@@ -149,6 +149,12 @@ def _is_wordy(value: str) -> bool:
 
 COOKIE_ATTRIBUTES = frozenset(words_of("path expires max-age domain samesite version comment priority"))
 """Words in a cookie that describe the cookie itself."""
+# One cookie and no more: its attributes hold no further pair, and no text but what they are made of.
+_HIDDEN_COOKIE = lazy(
+    r"[^=;,&\s]+=hidden(?:;\s*(?:secure|httponly|partitioned|max-age=-?\d+|(?:samesite|priority)=[a-z]+"
+    r"|domain=[\w.-]+|path=[\w./-]*|expires=[a-z]{3,9}, [\w-]+(?: [\w-]+)* \d\d:\d\d:\d\d gmt))*;?\s*",
+    re.IGNORECASE | re.ASCII,
+)
 _BLANKED = lazy(rb"<{4,}+")
 _APART = lazy(r"[\s;,&\"'=<>]+", re.ASCII)
 _WORD = lazy(rb"[A-Za-z0-9]{3}")
@@ -188,11 +194,7 @@ def cookie_hides_more(text: str) -> bool:
 
 def is_hidden_cookie(text: str) -> bool:
     """Return whether a recording has hidden the value of this cookie; clients still need its name and attributes."""
-    cookie, *attributes = text.split(";")
-    pairs = [part.partition("=") for part in attributes]
-    return cookie.endswith("=hidden") and all(
-        not sign or name.strip().lower() in COOKIE_ATTRIBUTES for name, sign, _ in pairs
-    )
+    return _HIDDEN_COOKIE.fullmatch(text) is not None
 
 
 def _is_shown(pair: bytes) -> bool:

@@ -39,6 +39,8 @@ _MOST_PLACES = 20_000
 _DEEPEST_PLACE = 2
 
 
+UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
+"""Types whose values nobody can change."""
 TOOL_BODIES: WeakSet[CodeType] = WeakSet()
 """The code of all tools. A tool defined inside a function is one of its constants, like any inner function."""
 

@@ -6,13 +6,14 @@ Nothing compares what they change later, and a replay starts none of them.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, MethodType
 from typing import Any
 from weakref import ReferenceType
 
-from replaykit.seam.agent_code import locals_of
+from replaykit.seam.agent_code import UNCHANGING, locals_of
 from replaykit.seam.own_code import is_library
 from replaykit.seam.propagate import job_of
 
@@ -29,7 +30,7 @@ class LeftoverJobs:
         self.run_own_code = False
         """True if one of them runs a function of the agent, which may change whatever the tool may change."""
         for part in _running_jobs(jobs):
-            self._look_into(part, 0)
+            self._look_into(part)
 
     @property
     def is_empty(self) -> bool:
@@ -40,16 +41,21 @@ class LeftoverJobs:
         """Return whether a job was given this very object, or calls a method of it."""
         return id(value) in self._held
 
-    def _look_into(self, value: Any, depth: int) -> None:
-        if depth > _DEEPEST or len(self._held) >= _MOST_OBJECTS or id(value) in self._held:
-            return
-        self._held[id(value)] = value
-        for part in self._parts_of(value):
-            self._look_into(part, depth + 1)
+    def _look_into(self, job: Any) -> None:
+        """Hold what a job was given: the arguments first, and then what they contain."""
+        waiting = deque([(job, 0)])
+        while waiting and len(self._held) < _MOST_OBJECTS:
+            value, depth = waiting.popleft()
+            if type(value) in UNCHANGING or id(value) in self._held:
+                continue
+            self._held[id(value)] = value
+            if depth < _DEEPEST:
+                waiting.extend((part, depth + 1) for part in self._parts_of(value))
 
     def _parts_of(self, value: Any) -> Iterable[Any]:
-        if isinstance(value, _ITEMS):
-            return value
+        if type(value) in _ITEMS:
+            # Copied at once: a job may change it meanwhile, and that must not end the look with an error.
+            return list(value)[:_MOST_OBJECTS]
         if isinstance(value, dict):
             return list(value.values())
         if isinstance(value, partial):

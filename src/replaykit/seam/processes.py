@@ -35,6 +35,8 @@ _POOLS = ("concurrent.futures.process", "multiprocessing.pool", "multiprocessing
 _environment_lock = threading.Lock()
 # Workers of pools that were started in a run, by their identity.
 _started_workers: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_confined_pids: set[int] = set()
+"""Processes that were started in a sandbox, such as a fork server."""
 
 
 class JobHandle(Protocol):
@@ -292,7 +294,9 @@ def _spawnv_passfds(original: Function, path: Any, args: Any, passfds: Any) -> A
         with _in_environment(child):
             return original(path, args, passfds)
     env = child.environment(os.environ)
-    return _forked(entrance, lambda: posix_spawn.execute_with(path, args, env, passfds))
+    pid = _forked(entrance, lambda: posix_spawn.execute_with(path, args, env, passfds))
+    _confined_pids.add(pid)
+    return pid
 
 
 def _forked(entrance: Entrance, execute: Callable[[], Any]) -> int:
@@ -408,6 +412,8 @@ def _start(original: Function, process: Any) -> None:
         child = _started(_name(target))
         if child is not None:
             process._target = functools.partial(child.job(), target)
+    if getattr(process, "_start_method", None) == "forkserver":
+        _note_fork_server()
     _fork.is_pool_worker = is_worker
     try:
         original(process)
@@ -415,6 +421,18 @@ def _start(original: Function, process: Any) -> None:
         _fork.is_pool_worker = False
     if is_worker and _following("worker") is not None:
         _started_workers[id(process)] = process
+
+
+def _note_fork_server() -> None:
+    """Note a fork server that was started outside of the sandbox: so are all processes that it forks."""
+    module = sys.modules.get("multiprocessing.forkserver")
+    pid = None if module is None else module._forkserver._forkserver_pid
+    found = _following("worker")
+    if found is None or pid is None or pid in _confined_pids:
+        return
+    tree = found[1]
+    if tree.confines():
+        tree.note("the fork server of multiprocessing is older than the replay: its processes are not isolated")
 
 
 @hook

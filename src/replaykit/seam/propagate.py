@@ -58,7 +58,8 @@ def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs
         if scope is None:
             return original(pool, fn, *args, **kwargs)
         carried.run(enter, scope.job(_name(fn)))
-        return _submitted(scope, original, pool, functools.partial(fn, *args, **kwargs))
+        future = _submitted(scope, original, pool, functools.partial(fn, *args, **kwargs))
+        return _noted(scope, future, (fn, args, kwargs))
     scope = current()
     if scope is not None and _is_of_interpreters(pool):
         _leave_to_interpreter(scope.session, _name(fn))
@@ -66,10 +67,7 @@ def _submit(original: Function, pool: Any, fn: Function, /, *args: Any, **kwargs
         context = copy_context()
         context.run(enter, scope.job(_name(fn)))
         future = _submitted(scope, original, pool, functools.partial(context.run, fn, *args, **kwargs))
-        if scope.outermost is not None:
-            _remember_job(future, (fn, args, kwargs))
-            scope.note_job(future)
-        return future
+        return _noted(scope, future, (fn, args, kwargs))
     return original(pool, fn, *args, **kwargs)
 
 
@@ -111,10 +109,13 @@ def _submitted(scope: Scope, submit: Function, pool: Any, job: Callable[[], Any]
     return hold_ups.submit(submit, pool, job)
 
 
-def _remember_job(future: Any, job: tuple[Any, ...]) -> None:
-    """Let the future of a job know its function and arguments until it has ended."""
-    future._replaykit_job = job
-    future.add_done_callback(lambda _: vars(future).pop("_replaykit_job", None))
+def _noted(scope: Scope, future: Any, job: tuple[Any, ...]) -> Any:
+    """Note a job that starts inside of a call; its future knows function and arguments until it has ended."""
+    if scope.outermost is not None:
+        future._replaykit_job = job
+        future.add_done_callback(lambda _: vars(future).pop("_replaykit_job", None))
+        scope.note_job(future)
+    return future
 
 
 def job_of(future: Any) -> Any:

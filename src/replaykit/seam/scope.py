@@ -55,6 +55,7 @@ TOOL, MODEL, EXCHANGE = (str(kind.__struct_config__.tag) for kind in (ToolCall, 
 """The kinds of calls."""
 MCP_RESULT = "mcp"
 """The form of an MCP server's answers to `tools/call`."""
+_JOBS_BETWEEN_LOOKS = 64
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -492,10 +493,16 @@ class Scope(Struct, eq=False):  # made for every call: in half the time that a c
 
     def note_job(self, job: Any) -> None:
         """Note a thread, a task or the future of a job that was started here, inside of a call."""
-        reference = ref(job)  # a call, which contexts refer to, must not keep it alive
+        try:
+            reference = ref(job)  # a call, which contexts refer to, must not keep it alive
+        except TypeError:  # a task of a foreign loop or factory: nothing can be known about it
+            return
         for call in {id(call): call for call in (self.outermost, self.call) if call is not None}.values():
             if call.jobs is None:
                 call.jobs = []
+            elif len(call.jobs) % _JOBS_BETWEEN_LOOKS == 0:
+                # A task that the call left running may start timers for hours.
+                call.jobs = [known for known in call.jobs if known() is not None]
             call.jobs.append(reference)
 
     def go_on_numbering(self, children: Mapping[str, int]) -> None:

@@ -23,14 +23,13 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from replaykit.seam.agent_code import AgentCode, fields_of, is_own_class
+from replaykit.seam.agent_code import UNCHANGING, AgentCode, fields_of, is_own_class
 from replaykit.seam.leftover_jobs import LeftoverJobs
 from replaykit.seam.own_code import Function
 from replaykit.seam.process_settings import ProcessSetting, may_change, may_change_settings, settings_read_by
 from replaykit.seam.scope import RunSession, Scope, current
 from replaykit.seam.tool_code import ToolCode, Variable
 
-UNCHANGING = frozenset({str, int, float, bool, bytes, complex, type(None)})
 # Types that are compared as values, without fields.
 _PLAIN = UNCHANGING | {list, dict, set, tuple, deque, bytearray}
 # Classes as constants: `dict | set` in the code of a function builds a union in every call.

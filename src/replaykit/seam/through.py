@@ -264,7 +264,7 @@ def _settle(handler: Handler, call: PendingCall, outcome: Outcome, began: float)
     if call.surroundings is not None:
         call.mutated += still_changed(call.surroundings)
     if call.emitted:
-        call.mutated += call.emitted
+        call.mutated += tuple(name for name in call.emitted if name not in call.mutated)
     if call.mutated:
         _tell_outer(call)
     handler.settle(call, outcome, duration_s)

@@ -19,14 +19,14 @@ from msgspec import Struct
 from replaykit.errors import UsageError, nearest, wrong_argument
 from replaykit.model.unreplayable import LATER
 from replaykit.model.values import DOLLAR, canonical, sayable
-from replaykit.seam.agent_code import TOOL_BODIES
+from replaykit.seam.agent_code import TOOL_BODIES, UNCHANGING
 from replaykit.seam.foreign_threads import adopted
 from replaykit.seam.leftover_jobs import LeftoverJobs
 from replaykit.seam.own_code import Function
 from replaykit.seam.parameters import Parameters, note_order, signature_of
 from replaykit.seam.results import END, ITEM, OPAQUE, ToolValues, report_mutated, report_uncompared
 from replaykit.seam.scope import TOOL, CallAnswer, PendingCall, Scope, current, wall_time
-from replaykit.seam.side_effects import UNCHANGING, Reach, changed_context
+from replaykit.seam.side_effects import Reach, changed_context
 from replaykit.seam.through import Replayed, astream, athrough, stream, through
 
 F = TypeVar("F", bound=Function)

@@ -33,7 +33,9 @@ class EventCursor:
 
     def read(self) -> Iterator[AnyEvent]:
         """Yield the events that were written since the last call, in the order they were written."""
-        self.number, self.header = self._store.find(self.header.id)
+        number, self.header = self._store.find(self.header.id)
+        if number != self.number:
+            raise StoreError(f"run {self.header.id} was replaced while it was read")
         start = self.count
         for first, batch in self._store.batches(self.number, since=start):
             is_partly_read = first < self.count == start  # a pack that holds events of the last call
@@ -43,8 +45,17 @@ class EventCursor:
                 restored = self._restored(event)
                 self.count += 1
                 yield restored
-        if self.header.event_count is not None and self.count != self.header.event_count:
-            raise missing_events(self.header.id, self.count, self.header.event_count)
+        self._check_count()
+
+    def _check_count(self) -> None:
+        """Raise `CorruptStore` if events are missing. Other processes may append to a shared run while it is read."""
+        promised = self.header.event_count
+        if promised is None or self.count == promised:
+            return
+        number, self.header = self._store.find(self.header.id)
+        is_growing = number == self.number and promised < self.count <= (self.header.event_count or self.count)
+        if not is_growing:
+            raise missing_events(self.header.id, self.count, promised)
 
     def _restored(self, event: StoredEvent) -> AnyEvent:
         try:

@@ -291,12 +291,13 @@ def deadline_by_a_bound_system_clock(question: str) -> str:
 @failing("What happened since yesterday?")
 def since_yesterday(question: str) -> str:
     time.sleep(0.3)
-    day_ago = datetime.now() - timedelta(hours=24)
-    return judged_by_clock(find_events(day_ago.isoformat(), int(time.time()) + 3600))
+    now = datetime.now()
+    day_ago, in_an_hour = now - timedelta(hours=24), now + timedelta(hours=1)
+    return judged_by_clock(find_events(day_ago.isoformat(), str(in_an_hour)))
 
 
 @rk.tool
-def find_events(since: str, expires: int) -> int:
+def find_events(since: str, expires: str) -> int:
     ran("find_events")
     return 0
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replaykit.errors import ReplayKitError, wrong_argument
 from replaykit.handlers.replay.call_index import NONE, CallIndex
-from replaykit.handlers.replay.current_time import NowIndex, has_circumstances, has_moments, without_circumstances
+from replaykit.handlers.replay.current_time import NowIndex, without_circumstances
 from replaykit.handlers.replay.keys import key_of
 from replaykit.handlers.replay.redaction import ByKind, Redaction, Taken
 from replaykit.handlers.replay.taped_requests import LONG_BYTES, TapedRequests, TextBlocks, TextKey, holds_opaque
@@ -453,15 +453,15 @@ class Matcher:
         # If the date is frozen, it is that of the recording, and the process may have started before that took effect.
         start = self._started_at if began_at > now else began_at
         for at_a_distance in (False, True):
-            without = without_circumstances(arguments, start, now, at_a_distance=at_a_distance)
-            if not has_circumstances(without):
+            masked = without_circumstances(arguments, start, now, at_a_distance=at_a_distance)
+            if not masked.has_circumstances:
                 continue
             indexes = self._now_index(at_a_distance=at_a_distance)
-            index = self._first_free(indexes.by_path, (path, call.kind, name, without))
+            index = self._first_free(indexes.by_path, (path, call.kind, name, masked.text))
             if index is None:
-                index = self._first_free(indexes.anywhere, (call.kind, name, without))
-            if index is not None:
-                return self._use(index, "now" if has_moments(without) else "traceback")
+                index = self._first_free(indexes.anywhere, (call.kind, name, masked.text))
+            if index is not None and indexes.fits(index, masked):
+                return self._use(index, "now" if masked.has_moments else "traceback")
         return None
 
     def _now_index(self, *, at_a_distance: bool) -> NowIndex:

@@ -75,13 +75,15 @@ export function kindName(kind) {
   return KINDS[kind] ?? kind;
 }
 
-const STATUS_TONES = /** @type {Record<string, string>} */ ({
-  success: "good", fixed: "good", pass: "good", error: "bad", timeout: "bad", reproduced: "bad", broken: "bad",
-  fail: "bad", cancelled: "warn", diverged: "warn", flaky: "warn", inconclusive: "warn", needs_human: "warn",
-  running: "live",
-});
+const STATUS_TONES = {
+  good: ["success", "fixed", "pass"],
+  bad: ["error", "timeout", "reproduced", "broken", "fail"],
+  warn: ["cancelled", "diverged", "flaky", "inconclusive", "needs_human"],
+  live: ["running"],
+};
 
 /** Return the colour of a status or verdict. @param {string} status */
 export function tone(status) {
-  return STATUS_TONES[status] ?? "plain";
+  const found = Object.entries(STATUS_TONES).find(([, words]) => words.includes(status));
+  return found ? found[0] : "plain";
 }
