@@ -12,6 +12,7 @@ from tests.viewer_browser.made_runs import STARTED, run_of
 from tests.viewer_browser.project import ViewedProject
 from tests.viewer_browser.watched_page import WatchedPage, watched_page
 
+from replaykit.cli.view import _opening_file
 from replaykit.model.events import ToolCall
 from replaykit.model.values import Raw
 from replaykit.store.sqlite import SQLiteStore
@@ -129,3 +130,13 @@ def test_times_of_any_size_are_drawn_or_left_out(
             page.open("#/run/times/0")
             expect(page.title).to_contain_text("slow")
             expect(page.find(".timeline")).to_be_visible(visible=has_timeline)
+
+
+def test_the_private_file_leads_to_the_page(browser: Browser, tmp_path: Path) -> None:
+    with SQLiteStore.open(tmp_path / "store.db") as store:
+        store.add(run_of("one", []))
+        with served(documents_of(store)) as client, _opening_file(f"{client.url}#/run/one") as address:
+            tab = browser.new_page()
+            tab.goto(address)
+            expect(tab.locator("h1").first).to_contain_text("one")
+            tab.close()
