@@ -13,7 +13,7 @@ from replaykit.errors import CorruptStore, StoreError
 from replaykit.model.events import Shared, ToolCall
 from replaykit.model.run import RunHeader, RunStatus, TraceRun
 from replaykit.model.values import raw
-from replaykit.store.cursor import EventCursor
+from replaykit.store.cursor import MAX_ANCESTORS, EventCursor
 from replaykit.testing import sample_call, sample_run
 
 
@@ -68,6 +68,52 @@ def test_a_fork_is_read_with_the_events_of_its_parent(store: rk.Store) -> None:
     assert shared.seq == 0
     assert [event.seq for event in cursor.read()] == [1]
     writer.finish(RunHeader(id="fork", event_count=2))
+
+
+def fork(store: rk.Store, run_id: str, *shared: tuple[str, int]) -> None:
+    """Store a run that shares these events: the run and the number of each."""
+    writer = store.begin(RunHeader(id=run_id))
+    for seq, (parent, of) in enumerate(shared):
+        writer.append(Shared(seq=seq, run=parent, of=of))
+    writer.finish(RunHeader(id=run_id, event_count=len(shared)))
+
+
+def test_each_ancestor_is_read_once(store: rk.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add(sample_run("a-0", 2))
+    store.add(sample_run("b-0", 2))
+    for depth in range(1, 13):
+        for name in "ab":
+            fork(store, f"{name}-{depth}", (f"a-{depth - 1}", 0), (f"b-{depth - 1}", 1))
+    read_runs: list[str] = []
+    find = store.find
+    monkeypatch.setattr(store, "find", lambda run_id: read_runs.append(run_id) or find(run_id))
+
+    events = list(EventCursor(store, "a-12").read())
+
+    assert [event.name for event in events] == [event.name for event in store.load("a-0").events[:2]]
+    assert len(read_runs) <= 2 * 2 * 13 + 2
+
+
+@pytest.mark.parametrize("count", [MAX_ANCESTORS, MAX_ANCESTORS + 1])
+def test_a_long_line_of_forks_is_read_up_to_a_limit(store: rk.Store, count: int) -> None:
+    store.add(sample_run("run-0", 1))
+    for number in range(1, count + 1):
+        fork(store, f"run-{number}", (f"run-{number - 1}", 0))
+
+    if count > MAX_ANCESTORS:
+        with pytest.raises(StoreError, match="run run-0 is shared by forks of forks, more than 100"):
+            store.load(f"run-{count}")
+    else:
+        assert len(store.load(f"run-{count}").events) == 1
+
+
+@pytest.mark.parametrize("name", ["one", "on"])
+def test_a_run_that_is_its_own_ancestor_is_corrupt(store: rk.Store, name: str) -> None:
+    fork(store, "one", ("two", 0))
+    fork(store, "two", (name, 0))
+
+    with pytest.raises(CorruptStore, match="is its own ancestor"):
+        store.load("one")
 
 
 def test_a_damaged_event_is_never_passed_over(tmp_path: Path) -> None:

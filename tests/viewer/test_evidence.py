@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,3 +174,62 @@ def test_replays_and_cases_are_shared_with_their_runs(documents: Documents) -> N
         path = address.replace(":", "/").replace("cases/", "cases%2F")
         assert f'data-path="{path}"' in text
         assert f'data-path="run/{address.replace(":", "%3A").replace("/", "%2F")}/event"' in text
+
+
+DEEP = b"[" * 100_000
+ODD_NAME = os.fsdecode(b"odd-\xff")
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"case_id":"\xff","verdict":"fixed"}', b'{"case_id":"a","verdict":"fixed","x":' + DEEP, DEEP, b""]
+)
+def test_a_damaged_result_is_listed_with_its_problem(documents: Documents, text: bytes) -> None:
+    damaged = Path("runs/damaged")
+    damaged.mkdir()
+    (damaged / "result.json").write_bytes(text)
+
+    with served(documents) as client:
+        home = client.get("api/home").json
+        page = client.get("api/replay/damaged")
+
+    reasons = {replay["name"]: replay.get("reason", "") for replay in home["replays"]}
+    assert len(reasons) == 2
+    assert "it cannot be read" in reasons["damaged"]
+    assert page.status == 404
+    assert "cannot be read" in page.json["problem"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems take no such names")
+def test_names_that_are_not_utf8_are_shown_escaped(documents: Documents) -> None:
+    shutil.copytree(next(Path("runs").glob("*/result.json")).parent, f"runs/{ODD_NAME}")
+    shutil.copytree("cases/billing", f"cases/{ODD_NAME}")
+    Path(f"cases/{ODD_NAME}-damaged").mkdir()
+    Path(f"cases/{ODD_NAME}-damaged/case.yaml").write_text("nonsense: 1")
+
+    with served(documents) as client:
+        home = client.get("api/home").json
+        page = client.get("api/case/cases%2Fodd-%5Cudcff")
+        damaged = client.get("api/case/cases%2Fodd-%5Cudcff-damaged")
+        replay = client.get("api/replay/odd-%5Cudcff")
+
+    assert "odd-\\udcff" in [replay["name"] for replay in home["replays"]]
+    assert [case["name"] for case in home["cases"]] == [
+        "cases/billing",
+        "cases/odd-\\udcff",
+        "cases/odd-\\udcff-damaged",
+    ]
+    assert page.status == 200
+    assert page.json["path"] == "cases/odd-\\udcff/case.yaml"
+    assert (damaged.status, replay.status) == (404, 404)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a%00b"])
+@pytest.mark.parametrize("page", ["replay", "case", "suite"])
+def test_impossible_names_lead_nowhere(documents: Documents, page: str, name: str) -> None:
+    shown = Documents(None, documents.evidence, suites=suites_of(documents))
+    with served(shown) as client:
+        answer = client.get(f"api/{page}/{name}")
+
+    assert answer.status == 404
+    assert answer.json["problem"]
+    assert documents.evidence.name_of(f"runs/{name}") == ""

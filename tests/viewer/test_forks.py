@@ -15,6 +15,9 @@ import replaykit as rk
 from replaykit.viewer.forks import PageForks
 
 AGENT = """
+import sys
+from pathlib import Path
+
 import replaykit as rk
 
 @rk.tool(effects="none")
@@ -29,6 +32,7 @@ def refund(amount):
 
 def answer(question):
     print("the agent prints")
+    Path("command.txt").write_text(repr(sys.orig_argv))
     amount = price(7)
     return f"{refund(amount)} {amount}"
 """
@@ -82,6 +86,18 @@ def test_a_fork_with_the_same_answers_needs_no_consent(client: Client) -> None:
     assert refunds() == ["20"]
 
 
+def test_no_value_is_among_the_arguments_of_a_process(client: Client) -> None:
+    assert forked(client, input="the secret plan").json["output"] == "refunded 20"
+
+    command = Path("command.txt").read_text()
+    assert "replaykit" in command
+    assert "secret" not in command
+
+
+def test_a_value_may_be_larger_than_an_argument(client: Client) -> None:
+    assert forked(client, input="x" * 200_000).json["output"] == "refunded 20"
+
+
 @pytest.mark.parametrize(
     ("request_members", "problem"),
     [
@@ -89,7 +105,6 @@ def test_a_fork_with_the_same_answers_needs_no_consent(client: Client) -> None:
         ({"run": "--help"}, "no run is called '--help'"),
         ({"step": "step_9", "result": 1}, "step_9"),
         ({"result": 1, "error": "Boom"}, "change the same call"),
-        ({"result": "x" * 200_000}, "too large for the page"),
         ({"arguments": [1]}, "expected a JSON object"),
         ({"live": "refund"}, "the request is no fork"),
     ],
@@ -98,6 +113,23 @@ def test_a_fork_that_cannot_be_made_is_a_problem_in_words(
     client: Client, request_members: dict[str, Any], problem: str
 ) -> None:
     answer = forked(client, **request_members)
+
+    assert answer.status == 404
+    assert problem in answer.json["problem"]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b'{"run":"refund","step":"step_1","result":"\xff"}', "the request is no fork"),
+        (b'{"run":"refund","step":"step_1","error":"\xff"}', "the request is no fork"),
+        (b'{"run":"refund","step":"step_1","result":' + b"[" * 100_000, "the request is no fork"),
+        (b'{"run":"re\\u0000fund","step":"step_1","result":1}', "no run 're"),
+        (b'{"run":"refund","step":"step_1","result":1,"tool":"price\\u0000"}', "makes no call named 'price"),
+    ],
+)
+def test_a_body_that_no_page_sends_is_refused(client: Client, body: bytes, problem: str) -> None:
+    answer = posted(client, body)
 
     assert answer.status == 404
     assert problem in answer.json["problem"]

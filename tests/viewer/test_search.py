@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.memory import traced_memory
 
 from replaykit.model.events import AnyEvent, LlmCall, Message, ToolCall
 from replaykit.model.values import raw
@@ -97,3 +98,26 @@ def test_deep_values_are_searched() -> None:
     (occurrence,) = found("needle", call(result=deep))
 
     assert occurrence.path == "$" + "[0]" * 200
+
+
+def test_long_names_take_neither_memory_nor_room() -> None:
+    name = "x" * 50_000
+    value = {name: {name: {f"k{number}": {"text": "needle"} for number in range(4000)}}}
+
+    with traced_memory() as peak:
+        occurrences = found("needle", call(result=value))
+
+    assert peak() < 20_000_000
+    assert len(occurrences) == MAX_OCCURRENCES
+    assert {one.path for one in occurrences} == {f"$.{name[:998]}…"}
+
+
+def test_a_deep_path_is_short() -> None:
+    value: Any = "needle"
+    for number in range(100):
+        value = {f"level {number}": [value]}
+
+    (occurrence,) = found("needle", call(result=value))
+
+    assert len(occurrence.path) == 1001
+    assert occurrence.path.startswith("$['level 99'][0]['level 98'][0]")

@@ -191,7 +191,7 @@ PATHS = ("", "static/main.js", "api/home", "api/run/last/rows", "nothing")
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("start", ["/", "/api/", "//", "/wrong/", "/TOKENX/", "/?TOKEN=/", "/token/"])
+@pytest.mark.parametrize("start", ["/", "/api/", "//", "/wrong/", "/TOKEN~/", "/?TOKEN=/", "/token/"])
 def test_nobody_gets_in_without_the_token(client: Client, start: str, path: str) -> None:
     token = urlsplit(client.url).path.strip("/")
 
@@ -242,6 +242,24 @@ def test_the_own_page_is_answered(client: Client, headers: dict[str, str]) -> No
     path = urlsplit(client.url).path + "api/home"
 
     assert client.ask(path, **{name: value.replace("PORT", port) for name, value in headers.items()}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "dest", "status"),
+    [
+        ("", "navigate", "document", 200),
+        ("", "navigate", "iframe", 403),
+        ("", "no-cors", "script", 403),
+        ("api/home", "navigate", "document", 403),
+        ("static/main.js", "navigate", "document", 403),
+    ],
+)
+def test_a_file_may_lead_to_the_page_and_to_nothing_else(
+    client: Client, path: str, mode: str, dest: str, status: int
+) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+
+    assert client.ask(urlsplit(client.url).path + path, **headers).status == status
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])

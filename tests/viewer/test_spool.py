@@ -201,6 +201,26 @@ def test_damage_ends_the_stream_with_a_problem() -> None:
         spool.event(0)
 
 
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (call(2**63), "OverflowError"),
+        (LlmCall(seq=1, name="\ud800"), "UnicodeEncodeError"),
+        (LlmCall(seq=1, name="m", result_json=Raw(b"{}}")), "DecodeError"),
+        (LlmCall(seq=1, name="m", result_json=Raw(b"[" * 100_000)), "JSONDecodeError"),
+    ],
+)
+def test_an_event_that_cannot_be_shown_ends_the_stream_with_a_problem(event: AnyEvent, kind: str) -> None:
+    spool = loaded(call(0), event)
+
+    data, is_last = spool.rows(0)
+
+    assert is_last
+    assert kind in decode_batch(data)["problem"]
+    with pytest.raises(StoreError, match=kind):
+        spool.finished_page()
+
+
 def test_memory_stays_flat() -> None:
     source = LoadedRun(TraceRun(id="run"))
     events = (call(seq, result_json=raw("x" * 2000)) for seq in range(20_000))

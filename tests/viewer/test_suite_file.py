@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,21 @@ def test_the_file_has_room_for_some_replays_and_one_of_each_cause_comes_first(mo
     assert sum(path.startswith("replay/") for path in page.documents) == 2
 
 
+def test_evidence_that_cannot_be_shown_costs_only_its_own_replay() -> None:
+    failing_suite("a", "b", "c")
+    run(["ci"])
+    events, text, _ = files = sorted(Path(".replaykit/runs").glob("*/result.json"))
+    content = json.loads(events.read_bytes())
+    content["run"]["events"] = [{"type": "note", "seq": 2**63, "text": "x"}]
+    events.write_text(json.dumps(content))
+    text.write_bytes(text.read_bytes().replace(b'"case_id": "', b'"case_id": "\xff'))
+    places = [*map(str, (file.parent for file in files)), ".replaykit/runs/" + "x" * 300]
+
+    page = written(result(1.0, *(item(place, CiOutcome.FAILED, evidence=place) for place in places)))
+
+    assert replays_in(page) == ["", "", files[2].parent.name, ""]
+
+
 def test_evidence_in_a_directory_of_its_own_is_found() -> None:
     failing_suite("a")
 
@@ -127,6 +143,20 @@ def test_a_file_that_may_hold_a_secret_is_not_written() -> None:
     with pytest.raises(UsageError, match="second check"):
         write_suite_file(FILE, result(1.0, item("a", CiOutcome.FAILED, error=missed)), Path("runs"))
 
+    assert not FILE.exists()
+
+
+def test_a_secret_in_the_name_of_a_replay_is_refused() -> None:
+    failing_suite("a")
+    run(["ci"])
+    (made,) = Path(".replaykit/runs").glob("*/")
+    secret = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+    leaky = made.rename(made.with_name(f"20261119-{secret}"))
+
+    with pytest.raises(UsageError, match="the names of runs, replays and cases") as caught:
+        written(result(1.0, item("a", CiOutcome.FAILED, evidence=str(leaky))))
+
+    assert secret not in str(caught.value)
     assert not FILE.exists()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.trials.test_ci import FAULT, FINE, project, session
+from tests.trials.test_ci_files import results_file
 from tests.trials.test_ci_history import item, result
 from tests.viewer.serving import served
 
@@ -188,3 +190,26 @@ def test_a_shard_is_shown_too() -> None:
     name = suites.add_results(Path(".replaykit/shards/shard-1-of-2.jsonl"))
 
     assert suites.suite(name).page.verdict.startswith("passed: shard 1 of 2")
+
+
+def test_damaged_files_of_ci_are_skipped_on_the_home_page_and_named_on_their_own() -> None:
+    add_run(HISTORY, result(1.0, item("a")))
+    (HISTORY / os.fsdecode(b"20260101-000000-\xff.jsonl")).write_bytes(b"[" * 100_000 + b"\n")
+    good = results_file(RESULTS)
+    head, _, rest = good.read_bytes().partition(b"\n")
+    (RESULTS / "deep-header.jsonl").write_bytes(b'{"x":' + b"[" * 100_000 + b"\n" + rest)
+    (RESULTS / "deep-item.jsonl").write_bytes(head + b"\n" + b"[" * 100_000 + b'\n{"end":1}\n')
+    (RESULTS / "no-part.jsonl").write_bytes(head.replace(b'"part":"replay"', b'"part":"chaos"') + b"\n" + rest)
+    (RESULTS / os.fsdecode(b"odd-\xff.jsonl")).write_bytes(good.read_bytes())
+
+    with served(documents()) as client:
+        listed = [suite["name"] for suite in client.get("api/home").json["suites"]]
+        good_page = client.get("api/suite/results").json
+        problems = {name: client.get(f"api/suite/{name}") for name in ("deep-header", "deep-item", "no-part")}
+
+    assert listed == ["results", "odd-\\udcff", "no-part", "deep-item"]
+    assert "not a history" in good_page["notices"][0]
+    assert {answer.status for answer in problems.values()} == {404}
+    assert "not results of" in problems["deep-header"].json["problem"]
+    assert "the line is damaged" in problems["deep-item"].json["problem"]
+    assert "an item of the part 'replay'" in problems["no-part"].json["problem"]

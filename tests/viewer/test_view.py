@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.commands import Ran, caller
@@ -107,15 +109,38 @@ def test_a_broken_configuration_only_costs_the_list_of_cases(monkeypatch: pytest
     assert [path.name for path in view._case_paths()] == ["tests"], "no plugin is imported"
 
 
-@pytest.mark.parametrize(("is_terminal", "opened"), [(True, ["http://x/"]), (False, [])])
-def test_the_browser_opens_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, opened: list[str]
+class OpeningServer:
+    """Stands for the server: is ready at once, and looks at what the browser was opened with before it ends."""
+
+    opened: ClassVar[list[str]] = []
+    files: ClassVar[list[tuple[Path, int, str]]] = []
+
+    def __init__(self, *_: object) -> None:
+        self.opened.clear()
+        self.files.clear()
+
+    async def serve(self, _port: int, on_ready: Callable[[str], None]) -> None:
+        on_ready("http://127.0.0.1:1/TOKEN/")
+        for address in self.opened:
+            file = Path(address.removeprefix("file://"))
+            self.files.append((file, stat.S_IMODE(file.stat().st_mode), file.read_text()))
+
+
+@pytest.mark.parametrize(("is_terminal", "no_browser", "count"), [(True, False, 1), (True, True, 0), (False, False, 0)])
+def test_the_browser_opens_on_a_terminal_with_a_private_file(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, no_browser: bool, count: int
 ) -> None:
-    urls: list[str] = []
-    monkeypatch.setattr("webbrowser.open", urls.append)
+    monkeypatch.setattr("webbrowser.open", OpeningServer.opened.append)
     monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(view, "ViewerServer", OpeningServer)
 
-    view._report("http://x/", as_json=False, opens_browser=True)
-    view._report("http://x/", as_json=False, opens_browser=False)
+    arguments = ["one", *(["--no-browser"] if no_browser else [])]
+    view.command.main(arguments, standalone_mode=False)
 
-    assert urls == opened
+    assert len(OpeningServer.opened) == count
+    for address in OpeningServer.opened:
+        assert "TOKEN" not in address, "other users see the arguments of programs"
+    for file, mode, text in OpeningServer.files:
+        assert mode == 0o600
+        assert 'content="0; url=http://127.0.0.1:1/TOKEN/#/run/one"' in text
+        assert not file.exists(), "the file ends with the server"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Browser, expect
+from tests.viewer.serving import documents_of, served
 from tests.viewer_browser.hostile import PAYLOADS
+from tests.viewer_browser.made_runs import STARTED, run_of
 from tests.viewer_browser.project import ViewedProject
 from tests.viewer_browser.watched_page import WatchedPage, watched_page
+
+from replaykit.cli.view import _opening_file
+from replaykit.model.events import ToolCall
+from replaykit.model.values import Raw
+from replaykit.store.sqlite import SQLiteStore
 
 EVENTS = 3 * len(PAYLOADS)
 FORBIDDEN = (
@@ -104,3 +113,30 @@ def test_a_route_that_is_hostile_itself_is_only_text(page: WatchedPage) -> None:
     expect(page.find("[role=alert]")).to_be_visible()
     assert is_broken(page) == ""
     page.problems.clear()  # the browser logs the 404
+
+
+@pytest.mark.parametrize(
+    ("at", "duration_s", "has_timeline"),
+    [(1e17, 20.0, True), (STARTED, 1e-300, True), (STARTED, 1e308, True), (1.7e308, 1.7e308, False)],
+)
+def test_times_of_any_size_are_drawn_or_left_out(
+    browser: Browser, tmp_path: Path, at: float, duration_s: float, has_timeline: bool
+) -> None:
+    call = ToolCall(seq=0, at=at, duration_s=duration_s, name="slow", arguments_json=Raw(b"{}"), result_json=Raw(b"1"))
+    with SQLiteStore.open(tmp_path / "store.db") as store:
+        store.add(run_of("times", [call]))
+        with served(documents_of(store)) as client, watched_page(browser, client.url) as page:
+            page.tab.set_default_timeout(10_000)
+            page.open("#/run/times/0")
+            expect(page.title).to_contain_text("slow")
+            expect(page.find(".timeline")).to_be_visible(visible=has_timeline)
+
+
+def test_the_private_file_leads_to_the_page(browser: Browser, tmp_path: Path) -> None:
+    with SQLiteStore.open(tmp_path / "store.db") as store:
+        store.add(run_of("one", []))
+        with served(documents_of(store)) as client, _opening_file(f"{client.url}#/run/one") as address:
+            tab = browser.new_page()
+            tab.goto(address)
+            expect(tab.locator("h1").first).to_contain_text("one")
+            tab.close()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from replaykit.cli.progress import progress
 from replaykit.cli.verbosity import hint, reports
 from replaykit.config import default_evidence_path, default_history_path, default_results_path, default_store_path
 from replaykit.errors import ReplayKitError
+from replaykit.private_files import make_file, private_directory
 from replaykit.project.project import load_project
 from replaykit.report.layout import to_json_line
 from replaykit.report.servers import SharedFile, ViewerListening
@@ -93,11 +95,15 @@ def command(
                 hint(f"wrote {share}")
             return
 
-        def ready(url: str) -> None:
-            _report(f"{url}{named.route}", as_json=as_json, opens_browser=not no_browser)
-
         forks = None if agent is None or store is None else PageForks(store.path, agent)
-        asyncio.run(ViewerServer(documents, forks).serve(port, ready))
+        with ExitStack() as files:
+
+            def ready(url: str) -> None:
+                _report(f"{url}{named.route}", as_json=as_json)
+                if not no_browser and sys.stdout.isatty():
+                    _open_browser(files.enter_context(_opening_file(f"{url}{named.route}")))
+
+            asyncio.run(ViewerServer(documents, forks).serve(port, ready))
 
 
 def _case_paths() -> list[Path]:
@@ -121,14 +127,31 @@ def _store(path: Path | None) -> Iterator[SQLiteStore | None]:
         yield store
 
 
-def _report(url: str, *, as_json: bool, opens_browser: bool) -> None:
+def _report(url: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json_line(ViewerListening(url=url)))
     else:
         click.echo(url)
         hint("Ctrl-C ends it")
     sys.stdout.flush()
-    if opens_browser and sys.stdout.isatty():
-        import webbrowser
 
-        webbrowser.open(url)
+
+@contextmanager
+def _opening_file(url: str) -> Iterator[str]:
+    """Yield the address of a private file that leads to the page.
+
+    A browser is opened with an address among its arguments, which every user of the machine can read. The address of
+    the page holds the token.
+    """
+    with private_directory() as directory:
+        file = directory / "open.html"
+        make_file(file)
+        target = html.escape(url)
+        file.write_text(f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={target}">\n', encoding="utf-8")
+        yield file.as_uri()
+
+
+def _open_browser(address: str) -> None:
+    import webbrowser
+
+    webbrowser.open(address)

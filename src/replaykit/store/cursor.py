@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from replaykit.store.sqlite import SQLiteStore
 
 
+MAX_ANCESTORS = 100
+"""How many forks of forks are followed; each takes a few levels of Python's stack."""
+
+
 class EventCursor:
     """A position in the events of one run. Events that a fork shares are read from its parent."""
 
-    def __init__(self, store: SQLiteStore, run_id: str, descendants: frozenset[str] = frozenset()) -> None:
+    def __init__(self, store: SQLiteStore, run_id: str, ancestors: AncestorEvents | None = None) -> None:
         self._store = store
         self.number, self.header = store.find(run_id)
         self.count = 0
         """The number of events that were read."""
-        self._family = descendants | {self.header.id}
+        self._ancestors = AncestorEvents(store, self.header.id) if ancestors is None else ancestors
         self._arguments = ArgumentsFold()
-        self._parents: dict[str, dict[int, AnyEvent]] = {}
 
     def read(self) -> Iterator[AnyEvent]:
         """Yield the events that were written since the last call, in the order they were written."""
@@ -65,11 +68,33 @@ class EventCursor:
 
     def _shared(self, event: Shared) -> AnyEvent:
         """Return the parent's event with the fork's position; raise `KeyError` if the parent does not have it."""
-        if event.run in self._family:
-            raise ValueError(f"{event.run} is its own ancestor")
-        if event.run not in self._parents:
-            parent = EventCursor(self._store, event.run, self._family)
-            self._parents[event.run] = {original.seq: original for original in parent.read()}
-        original = self._parents[event.run][event.of]
+        original = self._ancestors.of(event.run)[event.of]
         position = {name: getattr(event, name) for name in ("seq", "at", "step", "parent", "path")}
         return replace(original, **position)
+
+
+class AncestorEvents:
+    """The events of the runs that a fork shares events with, read once however many forks between share them, too."""
+
+    def __init__(self, store: SQLiteStore, run_id: str) -> None:
+        self._store = store
+        self._unfinished = {run_id}
+        """The fork, and those of its ancestors that are being read."""
+        self._events: dict[str, dict[int, AnyEvent]] = {}
+
+    def of(self, run_id: str) -> dict[int, AnyEvent]:
+        """Return the events of a run by their numbers."""
+        if run_id not in self._events:
+            self._events[run_id] = self._read(run_id)
+        return self._events[run_id]
+
+    def _read(self, run_id: str) -> dict[int, AnyEvent]:
+        if run_id in self._unfinished:
+            raise ValueError(f"{run_id} is its own ancestor")
+        if len(self._unfinished) > MAX_ANCESTORS:
+            raise StoreError(f"run {run_id} is shared by forks of forks, more than {MAX_ANCESTORS} of them in a row")
+        self._unfinished.add(run_id)
+        try:
+            return {event.seq: event for event in EventCursor(self._store, run_id, self).read()}
+        finally:
+            self._unfinished.remove(run_id)

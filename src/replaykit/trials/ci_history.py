@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec import Struct
 
 from replaykit.config import make_home
-from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError, StoreError
+from replaykit.documents.line_files import decode_line, first_line, lines_in, open_regular
+from replaykit.errors import FormatTooNew, InvalidFile, ReplayKitError
 from replaykit.redaction.files import replace_file, writing
 from replaykit.trials.ci_causes import cause_digest
 from replaykit.trials.ci_result import CiOutcome, CiPartName, CiResult
@@ -200,15 +199,14 @@ class _HistoryVersion(Struct, frozen=True):
 
 def read_run_header(file: Path) -> HistoryHeader:
     """Read the first line of a file."""
-    with _opened(file) as stream:
-        line = stream.readline()
+    line = first_line(file)
     try:
-        version = msgspec.json.decode(line, type=_HistoryVersion)
+        version = decode_line(line, _HistoryVersion)
         if version.kind == _KIND and version.replaykit > HISTORY_FORMAT:
             message = f"{file}: format {version.replaykit}, this version reads up to {HISTORY_FORMAT}"
             raise FormatTooNew(message)
-        header = msgspec.json.decode(line, type=HistoryHeader)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        header = decode_line(line, HistoryHeader)
+    except msgspec.MsgspecError:
         raise InvalidFile("not a history of `replaykit ci`", file=str(file)) from None
     if version.kind != _KIND:
         raise InvalidFile("not a history of `replaykit ci`", file=str(file))
@@ -217,22 +215,14 @@ def read_run_header(file: Path) -> HistoryHeader:
 
 def read_items(file: Path) -> Iterator[HistoryItem]:
     """Yield the items of a file. A last line that was cut, such as by a copy that was stopped, is skipped."""
-    decode = msgspec.json.Decoder(HistoryItem).decode
-    with _opened(file) as stream:
-        stream.readline()
-        for number, line in enumerate(stream, start=2):
+    with open_regular(file) as stream:
+        for number, line in enumerate(lines_in(stream, file), start=1):
             if not line.endswith(b"\n"):
                 return
+            if number == 1:  # the header
+                continue
             try:
-                yield decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                item = decode_line(line, HistoryItem)
+            except msgspec.MsgspecError as error:
                 raise InvalidFile(f"the line is damaged: {error}", file=str(file), line=number) from None
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[IO[bytes]]:
-    try:
-        with file.open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise StoreError(f"{file} cannot be read: {error.strerror}") from None
+            yield item

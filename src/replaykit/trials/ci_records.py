@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from replaykit.config import make_home
 from replaykit.contracts.contract import Severity
 from replaykit.contracts.score import score_of
+from replaykit.documents.line_files import decode_line, first_line, lines_in, open_regular
 from replaykit.errors import ExitCode, FormatTooNew, InvalidFile, StoreError
 from replaykit.redaction.files import clean_struct, file_redactor
 from replaykit.trials.chaos import ChaosVerdict, nothing_asked
@@ -171,28 +172,25 @@ class _Version(Struct, frozen=True):
 def read_header(file: Path) -> CiHeader:
     """Read the header of a results file; raise `InvalidFile` if it is not one."""
     try:
-        with file.open("rb") as stream:
-            line = stream.readline()
-        version = msgspec.json.decode(line, type=_Version)
+        line = first_line(file)
+        version = decode_line(line, _Version)
         if version.kind != "ci-results":
             raise InvalidFile("not results of `replaykit ci`", file=str(file))
         if version.replaykit > RESULTS_FORMAT:
             message = f"{file}: format {version.replaykit}, this version reads up to {RESULTS_FORMAT}"
             raise FormatTooNew(message)
-        return msgspec.json.decode(line, type=CiHeader)
-    except OSError as error:
-        raise StoreError(f"{file} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return decode_line(line, CiHeader)
+    except msgspec.MsgspecError:
         raise InvalidFile("not results of `replaykit ci`", file=str(file)) from None
 
 
 def read_footer(file: Path) -> int | None:
     """Return the number of records of a complete file, without reading them; None if the run has not ended."""
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - _FOOTER_BYTES))
         line = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
     try:
-        return msgspec.json.decode(line, type=CiFooter).end if line.startswith(_FOOTER) else None
+        return decode_line(line, CiFooter).end if line.startswith(_FOOTER) else None
     except msgspec.MsgspecError:
         return None
 
@@ -200,17 +198,17 @@ def read_footer(file: Path) -> int | None:
 def read_records(file: Path) -> Iterator[CiRecord]:
     """Yield the records of a file; raise `InvalidFile` if it is damaged or incomplete."""
     count = 0
-    decoder = msgspec.json.Decoder(CiRecord)
-    with file.open("rb") as stream:
-        stream.readline()
-        for number, line in enumerate(stream, start=2):
+    with open_regular(file) as stream:
+        for number, line in enumerate(lines_in(stream, file), start=1):
+            if number == 1:  # the header
+                continue
             try:
                 if line.startswith(_FOOTER):
-                    if msgspec.json.decode(line, type=CiFooter).end == count:
+                    if decode_line(line, CiFooter).end == count:
                         return
                     break
-                record = decoder.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                record = decode_line(line, CiRecord)
+            except msgspec.MsgspecError as error:
                 raise InvalidFile(f"the line is damaged: {error}", file=str(file), line=number) from None
             yield record
             count += 1
@@ -277,8 +275,14 @@ def result_of(header: CiHeader, files: Sequence[Path]) -> CiResult:
     chaos = _Chaos(header)
     sums = {planned.part: _PartSum(planned) for planned in header.parts}
     for record in in_order(files):
+        part_sum = sums.get(record.item.part)
+        if part_sum is None:
+            message = (
+                f"the results have an item of the part {record.item.part.value!r}, which their header does not name"
+            )
+            raise InvalidFile(message, file=", ".join(map(str, files)))
         chaos.add(record)
-        sums[record.item.part].add(record)
+        part_sum.add(record)
     parts, best = [], []
     for figures in sums.values():
         part, best_score = figures.result(chaos)

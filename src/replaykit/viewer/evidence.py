@@ -15,14 +15,18 @@ from replaykit.candidates.worlds import source_run
 from replaykit.cases.case import CASE_FILE, ReplayCase, load_case
 from replaykit.cases.find import file_of, find_files
 from replaykit.cases.proof import read_proof, standing_of
+from replaykit.documents.document import read_bytes
 from replaykit.errors import NothingSelected, ReplayKitError, UsageError
+from replaykit.model.nesting import decode_json
 from replaykit.model.result import ReplayResult, read_result
 from replaykit.model.run import TraceRun
+from replaykit.model.values import sayable
 from replaykit.viewer.page_types import CasePage, ListedCase, ListedReplay, ReplayPage
 
 RESULT_FILE = "result.json"
 _SHOWN_REPLAYS = 50
 _MAX_TEXT_BYTES = 1 << 20
+_MAX_RESULT_BYTES = 512 * 1024 * 1024
 REPLAY, CASE = "replay:", "case:"
 """The beginnings of the addresses of their runs."""
 
@@ -44,7 +48,8 @@ class _CaseHead(Struct, frozen=True, kw_only=True):
     changed_ns: int
 
 
-_decode_head = msgspec.json.Decoder(_ResultHead).decode
+_DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What decoding a damaged result raises."""
 
 
 class EvidenceReader:
@@ -59,7 +64,7 @@ class EvidenceReader:
 
     def add_result(self, file: Path) -> str:
         """Add a result outside of the directory, and return its name."""
-        name = file.resolve().parent.name
+        name = sayable(file.resolve().parent.name)
         self._named_results[name] = file
         return name
 
@@ -67,12 +72,12 @@ class EvidenceReader:
         """Add the directory of a case, and return its name."""
         load_case(directory)
         self._case_paths.append(directory)
-        return str(directory)
+        return sayable(str(directory))
 
     def name_of(self, directory: str) -> str:
         """Return the name of the replay that left evidence in a directory; empty if none is there to show."""
         path = Path(directory)
-        if directory and path.parent == self._evidence and (path / RESULT_FILE).is_file():
+        if directory and path.parent == self._evidence and os.path.isfile(path / RESULT_FILE):
             return path.name
         return ""
 
@@ -89,17 +94,18 @@ class EvidenceReader:
         count = 0
         for name in names:
             file = self._evidence / name / RESULT_FILE
-            if count < _SHOWN_REPLAYS and name not in self._named_results and file.is_file():
+            if count < _SHOWN_REPLAYS and name not in self._named_results and os.path.isfile(file):
                 count += 1
                 yield file
 
     def _head(self, file: Path) -> ListedReplay:
         if file not in self._heads:
-            name = file.resolve().parent.name
+            name = sayable(file.resolve().parent.name)
             try:
-                head = _decode_head(file.read_bytes())
-            except (OSError, msgspec.MsgspecError) as error:
-                return ListedReplay(name=name, case_id="", verdict="inconclusive", reason=f"it cannot be read: {error}")
+                head = decode_json(read_bytes(file, limit_bytes=_MAX_RESULT_BYTES), _ResultHead)
+            except (ReplayKitError, *_DAMAGE) as error:
+                reason = sayable(f"it cannot be read: {error}")
+                return ListedReplay(name=name, case_id="", verdict="inconclusive", reason=reason)
             self._heads[file] = ListedReplay(name=name, **msgspec.structs.asdict(head))
         return self._heads[file]
 
@@ -107,11 +113,11 @@ class EvidenceReader:
         """Return the result of a replay."""
         file = self._named_results.get(name, self._evidence / name / RESULT_FILE)
         is_entry = name not in ("", ".", "..") and os.sep not in name
-        if not is_entry or not file.is_file():
+        if not is_entry or not os.path.isfile(file):
             raise UsageError(f"no replay {name!r} left evidence")
         try:
-            return read_result(file.read_bytes())
-        except (OSError, msgspec.MsgspecError) as error:
+            return read_result(read_bytes(file, limit_bytes=_MAX_RESULT_BYTES))
+        except _DAMAGE as error:
             raise UsageError(f"{file} cannot be read: {error}") from None
 
     def replay_page(self, name: str) -> ReplayPage:
@@ -134,7 +140,10 @@ class EvidenceReader:
         return tuple(ListedCase(name=name, title=self._case_head(file).title) for name, file in files)
 
     def _case_head(self, file: Path) -> _CaseHead:
-        changed_ns = os.stat(file).st_mtime_ns
+        try:
+            changed_ns = os.stat(file).st_mtime_ns
+        except OSError as error:  # deleted meanwhile
+            return _CaseHead(id="", title=f"(cannot be read: {error.strerror})", changed_ns=0)
         known = self._case_heads.get(file)
         if known is None or known.changed_ns != changed_ns:
             known = self._case_heads[file] = _read_head(file, changed_ns)
@@ -150,7 +159,7 @@ class EvidenceReader:
             for source in files:
                 file = file_of(source)
                 if file.name == CASE_FILE:
-                    found[str(file.parent)] = file
+                    found[sayable(str(file.parent))] = file
         return found
 
     def case(self, name: str) -> ReplayCase:
@@ -170,14 +179,15 @@ class EvidenceReader:
     def case_page(self, name: str) -> CasePage:
         """Return the page of a case, judged on its recorded run."""
         case = self.case(name)
-        page = CasePage(name=name, title=case.title, path=str(case.file), text=_text_of(case.file), proof=_proof(case))
+        path = sayable(str(case.file))
+        page = CasePage(name=name, title=case.title, path=path, text=_text_of(case.file), proof=sayable(_proof(case)))
         try:
             run = source_run(case)
             if run is None:
                 return replace(page, problems=("The case has no source trace to judge.",))
             check = check_case(case, run, dry_run=True)
         except ReplayKitError as error:
-            return replace(page, problems=(str(error),))
+            return replace(page, problems=(sayable(str(error)),))
         result = check.results[0]
         return replace(
             page,
@@ -185,7 +195,7 @@ class EvidenceReader:
             desired=result.desired,
             semantic=result.semantic,
             deviations=result.deviations,
-            problems=(check.problem,) if check.problem else (),
+            problems=(sayable(check.problem),) if check.problem else (),
         )
 
 
@@ -193,7 +203,7 @@ def _read_head(file: Path, changed_ns: int) -> _CaseHead:
     try:
         case = load_case(file)
     except ReplayKitError as error:
-        return _CaseHead(id="", title=f"(cannot be read: {error})", changed_ns=changed_ns)
+        return _CaseHead(id="", title=sayable(f"(cannot be read: {error})"), changed_ns=changed_ns)
     return _CaseHead(id=case.id, title=case.title, changed_ns=changed_ns)
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from replaykit.errors import UsageError
+from replaykit.model.nesting import decode_json
 from replaykit.terminal import visible_lines
 from replaykit.viewer.page_types import ForkRequest
 
-_MAX_ARGUMENT_BYTES = 100_000
-"""Linux takes 128 KB for one argument."""
+_COMMAND = "import json, sys; sys.argv[1:] = json.load(sys.stdin); from replaykit.__main__ import main; main()"
+"""`replaykit` with the arguments from standard input: every user of the machine can read those of a process."""
 _SHOWN_BYTES = 4000
 _VALUES = {
     "result": "--result",
@@ -40,14 +41,13 @@ class PageForks:
     async def fork(self, body: bytes) -> bytes:
         """Fork as a request says; return the result as JSON, or raise `UsageError` if there is none."""
         try:
-            request = msgspec.json.decode(body, type=ForkRequest)
-        except msgspec.MsgspecError as error:
+            body.decode()  # values are decoded later
+            request = decode_json(body, ForkRequest)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UsageError(f"the request is no fork: {error}") from None
         if request.run.startswith("-"):
             raise UsageError(f"no run is called {request.run!r}")
         arguments = list(self._arguments(request))
-        if any(len(argument.encode()) > _MAX_ARGUMENT_BYTES for argument in arguments):
-            raise UsageError("the new value is too large for the page", hint="Fork in Python: rk.fork")
         async with self._lock:
             output, errors = await _run(arguments)
         if output:
@@ -74,15 +74,14 @@ async def _run(arguments: list[str]) -> tuple[bytes, bytes]:
     """Run the command, and return its output and errors; end it if nobody waits for it any more."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "replaykit",
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
+        "-c",
+        _COMMAND,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        return await process.communicate()
+        return await process.communicate(msgspec.json.encode(arguments))
     finally:
         if process.returncode is None:
             process.terminate()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import orjson
 
@@ -18,6 +19,7 @@ MAX_OCCURRENCES = 1000
 _MAX_NEEDLE_CHARS = 10_000
 _AROUND_CHARS = 60
 _CERTAIN_WORDS = 8
+_PATH_CHARS = 1000
 _PLACES = ("arguments", "result", "content", "items", "conversation", "options", "errors", "facts")
 """The members of a page that are searched before its row, which repeats them."""
 _NUMBER = re.compile(r"[+-]?\d[\d,']*(?:\.\d+)?")
@@ -83,13 +85,13 @@ def _in_page(page: JsonObject, search_text: SearchText) -> Iterator[Occurrence]:
     for place in _PLACES:
         if place not in page:
             continue
-        for path, value in _leaves(_searched(place, page[place])):
+        for position, value in _leaves(_searched(place, page[place])):
             found = search_text.find(value)
             if found is not None:
                 has_found = True
                 start, end, is_exact = found
                 excerpt = _excerpt(value, start, end)
-                yield Occurrence(seq=seq, place=place, path=path, excerpt=excerpt, is_exact=is_exact)
+                yield Occurrence(seq=seq, place=place, path=_path_of(position), excerpt=excerpt, is_exact=is_exact)
     for path, value in (("$.title", title), ("$.answer", answer)):
         found = None if has_found else search_text.find(value)
         if found is not None:
@@ -105,20 +107,40 @@ def _searched(place: str, value: Json) -> Json:
     return [message if message.get("is_new", True) else None for message in value]
 
 
-def _leaves(value: Json) -> Iterator[tuple[str, str]]:
-    """Yield the texts, numbers and names in a value with their paths; iterative, so that depth does not matter."""
-    stack: list[tuple[str, Json]] = [("$", value)]
+class _Position(NamedTuple):
+    """Where a value is. Its path is spelled for occurrences only: with it, each value would hold the names above it."""
+
+    above: _Position | None
+    key: str | int
+
+
+def _leaves(value: Json) -> Iterator[tuple[_Position | None, str]]:
+    """Yield the texts, numbers and names in a value; iterative, so that depth does not matter."""
+    stack: list[tuple[_Position | None, Json]] = [(None, value)]
     while stack:
-        path, item = stack.pop()
+        position, item = stack.pop()
         if isinstance(item, dict):
-            stack += [(member_path(path, key), member) for key, member in reversed(item.items())]
-            yield from ((member_path(path, key), key) for key in item)
+            stack += [(_Position(position, key), member) for key, member in reversed(item.items())]
+            yield from ((_Position(position, key), key) for key in item)
         elif isinstance(item, list):
-            stack += [(f"{path}[{index}]", item[index]) for index in range(len(item) - 1, -1, -1)]
+            stack += [(_Position(position, index), item[index]) for index in range(len(item) - 1, -1, -1)]
         elif isinstance(item, str):
-            yield path, item
+            yield position, item
         elif isinstance(item, int | float) and not isinstance(item, bool):
-            yield path, str(item)
+            yield position, str(item)
+
+
+def _path_of(position: _Position | None) -> str:
+    keys = []
+    while position is not None:
+        keys.append(position.key)
+        position = position.above
+    path = "$"
+    for key in reversed(keys):
+        path = member_path(path, key[:_PATH_CHARS] if isinstance(key, str) else key)
+        if len(path) > _PATH_CHARS:
+            return f"{path[:_PATH_CHARS]}…"
+    return path
 
 
 def _excerpt(text: str, start: int, end: int) -> str:

@@ -1,7 +1,8 @@
 """The server: documents and the page's own files over HTTP, on loopback, to whoever knows the token.
 
 A page of another origin may send requests here, and a name of its own may lead here (DNS rebinding). It knows neither
-the token nor can it hide where it comes from: `Host`, `Origin` and `Sec-Fetch-Site` must be this server's own.
+the token nor can it hide where it comes from: `Host`, `Origin` and `Sec-Fetch-Site` must be this server's own. Only the
+empty page, without any document, also opens from elsewhere.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from aiohttp.typedefs import Handler
 
 from replaykit.errors import ReplayKitError, RunNotFound, UsageError
 from replaykit.http_server import HeadDeadline
+from replaykit.model.values import sayable
 from replaykit.viewer.documents import Documents
 from replaykit.viewer.forks import PageForks
 from replaykit.viewer.modules import STATIC
@@ -169,8 +171,14 @@ class ViewerServer:
             hmac.compare_digest(token, self.token.encode())
             and request.headers.get("host") in self._hosts
             and (origin is None or origin.removeprefix("http://") in self._hosts)
-            and request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+            and (request.headers.get("sec-fetch-site", "none") in ("none", "same-origin") or self._opens_page(request))
         )
+
+    def _opens_page(self, request: web.Request) -> bool:
+        """Return whether a browser opens the page itself in a tab, which the file that `view` starts it with does."""
+        is_navigation = request.headers.get("sec-fetch-mode") == "navigate"
+        is_tab = request.headers.get("sec-fetch-dest") == "document"
+        return is_navigation and is_tab and request.path == f"/{self.token}/"
 
     async def _index(self, _request: web.Request) -> web.StreamResponse:
         return await self._file("index.html")
@@ -285,7 +293,7 @@ def _json_text(text: bytes) -> web.Response:
 
 
 def _problem(status: HTTPStatus, message: str, hint: str | None = None) -> web.Response:
-    body = _encode(PageProblem(problem=message, hint=hint or ""))
+    body = _encode(PageProblem(problem=sayable(message), hint=sayable(hint or "")))
     return web.Response(status=status, body=body, content_type="application/json", charset="utf-8")
 
 

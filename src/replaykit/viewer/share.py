@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +41,7 @@ MAX_EVENTS = 100_000
 _BLOCK_EVENTS = 64
 _MAX_STATE_BYTES = 64 * 1024 * 1024
 _LEFT_OUT = "This state is not in the file: the states of the run are too large. Look at it in the store."
+_NAMES = "the names of runs, replays and cases"
 _LINK = '<link rel="stylesheet" href="static/style.css">'
 _SCRIPT = '<script type="module" src="static/main.js"></script>'
 _encode = msgspec.json.Encoder().encode
@@ -93,6 +95,7 @@ def write_shared_file(
                 for block in _blocks(documents, pages, on_progress):
                     if pages.is_redacted or block.is_shortened:
                         block = replace(block, text=clean_bytes(block.text, redactor))
+                    refuse_leaks({_NAMES: unquote(block.path).encode()}, redactor, check)  # before the title shows it
                     refuse_leaks({block.title: block.text}, redactor, check)
                     stream.write(_element(block))
                 stream.write(foot)

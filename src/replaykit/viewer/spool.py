@@ -21,7 +21,7 @@ import msgspec
 
 from replaykit.errors import ReplayKitError, StateNotKept, StoreError, UsageError
 from replaykit.model.events import AnyEvent
-from replaykit.model.values import ABSENT, Raw
+from replaykit.model.values import ABSENT, Raw, sayable
 from replaykit.viewer.events import EventPages
 from replaykit.viewer.page_types import EventPage, Row, RowBatch, RunPage, StatePage
 from replaykit.viewer.sources import RunSource
@@ -181,10 +181,10 @@ class RunSpool:
         )  # unless it ends well: a part is never taken for the whole
         try:
             has_more = self._read_batch()
-        except ReplayKitError as error:
-            self._problem = error
-            self._rows.append(_line(RowBatch(problem=str(error))))
-            raise
+        except Exception as error:  # the events come from anybody, and the page waits for the end of the stream
+            self._problem = error if isinstance(error, ReplayKitError) else _unshowable(error)
+            self._rows.append(_line(RowBatch(problem=sayable(str(self._problem)))))
+            raise self._problem from error
         self._problem = None
         return has_more
 
@@ -255,6 +255,10 @@ class SpoolFile:
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes that were appended."""
         return os.pread(self._file.fileno(), min(size, self.size - offset), offset)
+
+
+def _unshowable(error: Exception) -> StoreError:
+    return StoreError(f"an event cannot be shown ({type(error).__name__}: {error})")
 
 
 def _line(value: object) -> bytes:

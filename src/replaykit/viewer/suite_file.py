@@ -54,13 +54,15 @@ def _replays(documents: Documents, suite: Suite) -> Iterator[tuple[str, ReplayPa
     for name in _by_importance(suite):
         try:
             result = documents.evidence.result(name)
+            run = "" if result.run is None else f"{REPLAY}{name}"
+            if run:
+                documents.spool(run).finished_page()
         except ReplayKitError:  # deleted or damaged meanwhile; the suite still names its directory
             continue
         events += 0 if result.run is None else len(result.run.events)
         if events > MAX_EVENTS or count == MAX_REPLAYS:
             return
         count += 1
-        run = "" if result.run is None else f"{REPLAY}{name}"
         yield name, ReplayPage(name=name, result=replace(result, run=None, more=()), run=run)
 
 

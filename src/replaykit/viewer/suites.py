@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from replaykit.errors import ReplayKitError, UsageError
 from replaykit.model.text_lines import one_line
+from replaykit.model.values import sayable
 from replaykit.trials.ci_causes import cause_of
 from replaykit.trials.ci_history import SHOWN_RUNS, HistoryHeader, SuiteHistory, letter_of, read_history, standing_of
 from replaykit.trials.ci_records import read_footer, read_header, result_of
@@ -52,7 +53,7 @@ class Suite:
             parts=result.parts,
             runs=tuple(SuiteRun(at=run.at, revision=run.revision) for run in runs),
             items=tuple(self._items(result)),
-            notices=(*result.notices, *history.problems),
+            notices=(*result.notices, *map(sayable, history.problems)),
         )
 
     def _items(self, result: CiResult) -> Iterator[SuiteItem]:
@@ -114,8 +115,9 @@ class SuiteReader:
     def add_results(self, file: Path) -> str:
         """Add a results file outside of the directory, and return its name."""
         read_header(file)
-        self._named_files[file.stem] = file
-        return file.stem
+        name = sayable(file.stem)
+        self._named_files[name] = file
+        return name
 
     def add_result(self, name: str, result: CiResult) -> None:
         """Add a result whose items may be in several files."""
@@ -136,7 +138,7 @@ class SuiteReader:
             except ReplayKitError:  # a file of another kind, or damaged; it can still be named to see why
                 continue
             if count is not None:
-                name = file.stem
+                name = sayable(file.stem)
                 found.append(ListedSuite(name=name, agent=header.agent, started_at=header.started_at, items=count))
             if len(found) == _SHOWN_SUITES:
                 break
@@ -157,7 +159,7 @@ class SuiteReader:
         if name in self._memory_suites:
             return self._memory_suites[name]
         file = self._named_files.get(name, self._results / f"{name}.jsonl")
-        if os.sep in name or not file.is_file():
+        if os.sep in name or not os.path.isfile(file):
             raise UsageError(f"no suite {name!r}")
         facts = file.stat()
         version = (facts.st_mtime_ns, facts.st_size)

@@ -8,6 +8,8 @@ const LANE_HEIGHT = 13;
 const AXIS_HEIGHT = 18;
 const FAULTS_HEIGHT = 16;
 const FAULT_WIDTH = 70; // pixels of a label; faults that are closer share one
+const TICK_WIDTH = 90; // pixels from one to the next, at least
+const MAX_DIGITS = 100;
 const MAX_LANES = 9;
 const LAYOUT_DELAY_MS = 300;
 const UNITS = /** @type {[number, string][]} */ ([[1, "s"], [1e-3, "ms"]]);
@@ -72,7 +74,7 @@ export class Timeline {
     this.faults = [];
     this.laneOf.clear();
     for (const row of rows) {
-      if (row.at !== null) {
+      if (row.at !== null && Number.isFinite(row.at + (row.duration ?? 0))) {
         this.place(row, row.at, row.duration ?? 0);
       }
     }
@@ -224,9 +226,12 @@ export class Timeline {
    * @param {Record<string, string>} colours
    */
   drawAxis(context, width, height, colours) {
-    const step = niceStep(((this.to - this.from) * 90) / width);
+    const step = niceStep(((this.to - this.from) * TICK_WIDTH) / width);
     context.font = "11px system-ui, sans-serif";
-    for (let at = Math.ceil(this.from / step) * step; at <= this.to; at += step) {
+    const first = Math.ceil(this.from / step);
+    // Adding a step to a large time may not change it, so the ticks are counted.
+    for (let tick = 0; tick <= width / TICK_WIDTH && (first + tick) * step <= this.to; tick++) {
+      const at = (first + tick) * step;
       const x = this.x(at, width);
       context.fillStyle = colours["--line"];
       context.fillRect(x, 0, 1, height);
@@ -311,6 +316,6 @@ function niceStep(atLeast) {
 /** Return a moment with as many digits as the step between two of them needs. @param {number} at @param {number} step @param {number} to */
 function axisLabel(at, step, to) {
   const [unit, name] = UNITS.find(([size]) => to >= size) ?? [1e-6, "µs"];
-  const digits = Math.max(0, -Math.floor(Math.log10(step / unit)));
+  const digits = Math.min(MAX_DIGITS, Math.max(0, -Math.floor(Math.log10(step / unit))));
   return at >= 600 && step >= 1 ? duration(Math.round(at)) : `${(at / unit).toFixed(digits)} ${name}`;
 }
