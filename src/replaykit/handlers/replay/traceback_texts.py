@@ -26,15 +26,15 @@ def without_frames(text: bytes) -> bytes:
     if b"  File " not in text:
         return text
     parts = [b"", *_LINE_END.split(text)]  # line ends, and the lines after them
-    kept: list[bytes] = []
+    remaining: list[bytes] = []
     frame, code_lines = None, 0
     for line_end, line in zip(parts[::2], parts[1::2], strict=True):
         next_frame = _FRAME.search(line)
         if next_frame is not None:
             if next_frame.start():
-                kept += [line_end, line[: next_frame.start()]]
-            if not kept or kept[-1] != FRAMES:
-                kept.append(FRAMES)
+                remaining += [line_end, line[: next_frame.start()]]
+            if not remaining or remaining[-1] != FRAMES:
+                remaining.append(FRAMES)
             frame, code_lines = next_frame, 0
             continue
         rest = line
@@ -42,11 +42,11 @@ def without_frames(text: bytes) -> bytes:
             rest = _after_text(line, len(frame["escape"]))
             code_lines += 1
         if rest == line:
-            kept.append(line_end)
+            remaining.append(line_end)
         if rest or rest == line:
-            kept.append(rest)
+            remaining.append(rest)
             frame = None
-    return b"".join(kept)
+    return b"".join(remaining)
 
 
 def _is_code(line: bytes, bar: bytes) -> bool:
