@@ -28,6 +28,8 @@ from tests.fidelity.safeguards import FALSE_FIXES, HELD_UP, RANDOM, SAFEGUARDS
 
 CLASSES_MATTER = ("values", "exceptions", "processes", "chance")
 """Modules whose agents are recorded as scripts as well: there their classes belong to `__main__`."""
+MOST_RANDOM = 600
+"""Random agents that are tried at most, until one breaks the law without a safeguard; most take one batch."""
 BATCH = 40
 """Random agents that are tried at a time where one breach is enough."""
 LOAD = """
@@ -101,7 +103,7 @@ def _notices(who: str, safeguard: str, directory: Path, seed: int) -> bool:
     if who == FALSE_FIXES:
         return misjudged(without=safeguard) != misjudged()
     if who == RANDOM:
-        return _is_broken("unchanged", 120, seed=seed, without=safeguard)
+        return _is_broken("unchanged", MOST_RANDOM, seed=seed, without=safeguard)
     if who == HELD_UP:
         return not IS_POSSIBLE or _is_broken(HELD_UP, 600, seed=seed, without=safeguard)
     agent = Agent(*who.split(":"))
