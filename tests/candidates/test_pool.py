@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -234,7 +235,8 @@ def descendants(parent: int) -> list[int]:
     while waiting and sys.platform == "linux":
         pid = waiting.pop()
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            waiting += map(int, (thread / "children").read_text().split())
+            with contextlib.suppress(FileNotFoundError):  # a thread that has ended meanwhile
+                waiting += map(int, (thread / "children").read_text().split())
         found.append(pid)
     return found[1:]
 
